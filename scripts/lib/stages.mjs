@@ -1,0 +1,27 @@
+// What `npm test` runs, in order: to add a stage, add a line.
+// A stage is a command, the way to read its counts, and the stages it can't do without.
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { root, runtimeNode, toolEnv, wasmEnv, wasmTarget } from './project.mjs';
+import { cargoCounts, exitCounts, nodeCounts } from './counts.mjs';
+
+const cargo = (...args) => () => ['cargo', args];
+const script = (path, ...args) => () => [runtimeNode(), [path, ...args]];
+const nodeTests = (dir) => () => [runtimeNode(), ['--test', '--test-reporter=spec', ...testFiles(dir)]];
+
+export const stages = [
+  { name: 'fmt', command: cargo('fmt', '--check'), counts: exitCounts },
+  { name: 'clippy', command: cargo('clippy', '--all-targets', '--', '-D', 'warnings'), counts: exitCounts },
+  { name: 'clippy-wasm', command: cargo('clippy', '--lib', '--target', wasmTarget, '--', '-D', 'warnings'), counts: exitCounts, env: wasmEnv },
+  { name: 'native', command: cargo('test', '--no-fail-fast'), counts: cargoCounts },
+  { name: 'build', command: script('scripts/build.mjs', '--skip-setup'), counts: exitCounts },
+  { name: 'worker', command: nodeTests('tests/worker'), counts: nodeCounts, needs: ['build'] },
+  { name: 'clients', command: nodeTests('tests/clients'), counts: nodeCounts, needs: ['build'] },
+].map((stage) => ({ env: toolEnv, needs: [], ...stage }));
+
+/** Listed here and not by a pattern: a folder without tests must not look like a folder whose tests pass. */
+function testFiles(dir) {
+  const path = join(root, dir);
+  const names = existsSync(path) ? readdirSync(path).filter((name) => name.endsWith('.test.mjs')).sort() : [];
+  return names.length > 0 ? names.map((name) => `${dir}/${name}`) : [`${dir}/*.test.mjs`];
+}

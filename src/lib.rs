@@ -1,0 +1,17 @@
+//! pullq: a pull queue on Cloudflare Workers and Durable Objects.
+//!
+//! The map:
+//! - [`queue`]: the queue itself, pure Rust over SQL
+//! - [`rest`]: Cloudflare's Queues REST API on the wire
+//! - [`access`]: who may do what
+//! - [`directory`]: an account's queues, their names and settings
+//! - [`objects`]: the Durable Objects, one for each queue, one directory for each account
+//! - [`entry`]: the Worker's entry: authenticate, route, hand on
+
+pub mod access;
+pub mod directory;
+#[cfg(target_arch = "wasm32")]
+mod entry;
+pub mod objects;
+pub mod queue;
+pub mod rest;

@@ -1,0 +1,331 @@
+//! An account's directory: one Durable Object that knows the account's queues.
+
+use super::alarm::Alarm;
+use super::internal::{self, Configuration, Resolved};
+use super::platform::{
+    answer_response, failed, fetch_in_time, internal_request, log, now_ms, queue_names,
+    random_bytes, stub, told, Deadline, QUEUE,
+};
+use super::sql::ObjectSql;
+use crate::access::{AccessError, QueueNames};
+use crate::directory::{Directory, Entry, List, Pending, Task, MAX_QUEUES, SCHEMA};
+use crate::queue::{Config, Settings, Sql, SqlError};
+use crate::rest::page::{parse_list, ListQuery};
+use crate::rest::{self, consumers, queues, AccountRoute, Answer, ApiError, Id, Plane, QueueRoute, Route};
+use std::cell::Cell;
+use worker::{durable_object, DurableObject, Env, Request, Response, Result, State};
+
+/// Changes that one alarm hands on.
+const PENDING_PER_ALARM: u64 = 50;
+/// What could not be handed to a queue's object is tried again after this.
+const RETRY_MS: u64 = 5_000;
+
+#[durable_object]
+pub struct DirectoryObject {
+    state: State,
+    env: Env,
+    alarm: Alarm,
+    has_tables: Cell<bool>,
+}
+
+impl DurableObject for DirectoryObject {
+    fn new(state: State, env: Env) -> DirectoryObject {
+        DirectoryObject {
+            state,
+            env,
+            alarm: Alarm::new(),
+            has_tables: Cell::new(false),
+        }
+    }
+
+    async fn fetch(&self, mut request: Request) -> Result<Response> {
+        let answer = match self.answer(&mut request).await {
+            Ok(answer) => answer,
+            Err(error) => error.into(),
+        };
+        answer_response(answer)
+    }
+
+    /// Hands on what a crash or an unreachable object left pending.
+    async fn alarm(&self) -> Result<Response> {
+        let storage = self.state.storage();
+        self.alarm.fired(&storage).await?;
+        let next_ms = match self.hand_on_pending().await {
+            Ok(false) => None,
+            Ok(true) | Err(_) => Some(RETRY_MS),
+        };
+        self.alarm.next(&storage, next_ms).await?;
+        Response::empty()
+    }
+}
+
+/// What a control request is about, read once.
+struct Call<'a> {
+    names: QueueNames,
+    query: &'a str,
+    body: &'a [u8],
+}
+
+impl DirectoryObject {
+    async fn answer(&self, request: &mut Request) -> Result<Answer, ApiError> {
+        let url = request.url().map_err(failed)?;
+        let method = request.method().to_string();
+        let names = queue_names(request)?;
+        let body = request
+            .bytes()
+            .await
+            .map_err(|error| log(ApiError::Unreachable, "a body ended early", &error))?;
+        self.alarm
+            .look_up(&self.state.storage())
+            .await
+            .map_err(failed)?;
+        if url.path() == internal::RESOLVE {
+            return self.resolve(&body).await;
+        }
+        let call = Call {
+            names,
+            query: url.query().unwrap_or_default(),
+            body: &body,
+        };
+        match rest::route::route(&method, url.path())? {
+            Route::Account { to, .. } => self.serve(to, call).await,
+            _ => Err(ApiError::UnknownRoute),
+        }
+    }
+
+    async fn serve(&self, to: AccountRoute, call: Call<'_>) -> Result<Answer, ApiError> {
+        match to {
+            AccountRoute::CreateQueue => {
+                let create = queues::parse_create(call.body)?;
+                call.allow(&create.name)?;
+                let entry = self.create(&create.name, create.settings).await?;
+                Ok(queues::encode_queue(&entry))
+            }
+            AccountRoute::ListQueues => {
+                let query = parse_list(call.query)?;
+                let list = self.list(&query, &call.names)?;
+                Ok(queues::encode_list(&list, query.page))
+            }
+            AccountRoute::Queue { queue, to } => self.serve_queue(&queue, to, call).await,
+            _ => Err(ApiError::UnknownRoute),
+        }
+    }
+
+    async fn serve_queue(
+        &self,
+        queue: &Id,
+        to: QueueRoute,
+        call: Call<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue_id = queue.as_str();
+        let entry = self
+            .operate(|directory| directory.get(queue_id))?
+            .filter(|entry| call.names.allow(&entry.name));
+        let entry = entry.ok_or_else(|| call.not_found())?;
+        let now_ms = now_ms();
+        match to {
+            QueueRoute::Get => Ok(queues::encode_queue(&entry)),
+            QueueRoute::Replace | QueueRoute::Patch => {
+                let update = queues::parse_update(call.body)?;
+                let name = update.name.clone().unwrap_or_else(|| entry.name.clone());
+                call.allow(&name)?;
+                let settings = match to {
+                    QueueRoute::Replace => update.replace(),
+                    _ => update.patch(&entry.settings),
+                };
+                let entry = self
+                    .change(|directory| directory.update(queue_id, &name, settings, now_ms))
+                    .await?;
+                Ok(queues::encode_queue(&entry))
+            }
+            QueueRoute::Delete => {
+                self.operate(|directory| directory.begin_delete(queue_id, now_ms))?;
+                self.destroy(queue_id).await?;
+                Ok(Answer::empty())
+            }
+            QueueRoute::StartPurge => {
+                queues::parse_purge(call.body)?;
+                self.tell(queue_id, internal::PURGE, &[]).await?;
+                Ok(queues::encode_queue(&entry))
+            }
+            QueueRoute::ListConsumers => Ok(consumers::encode_consumers(&entry)),
+            QueueRoute::GetConsumer(id) => consumers::encode_consumer(&entry, id.as_str()),
+            QueueRoute::CreateConsumer => {
+                let consumer = consumers::parse_consumer(call.body, &entry.name)?;
+                let id = Id::from(random_bytes()?);
+                let entry = self
+                    .change(|directory| {
+                        directory.add_consumer(queue_id, id.as_str(), consumer, now_ms)
+                    })
+                    .await?;
+                consumers::encode_only_consumer(&entry)
+            }
+            QueueRoute::PutConsumer(id) => {
+                let consumer = consumers::parse_consumer(call.body, &entry.name)?;
+                let entry = self
+                    .change(|directory| {
+                        directory.put_consumer(queue_id, id.as_str(), consumer, now_ms)
+                    })
+                    .await?;
+                consumers::encode_consumer(&entry, id.as_str())
+            }
+            QueueRoute::DeleteConsumer(id) => {
+                self.change(|directory| directory.remove_consumer(queue_id, id.as_str(), now_ms))
+                    .await?;
+                Ok(Answer::empty())
+            }
+            QueueRoute::Metrics | QueueRoute::PurgeStatus | QueueRoute::Messages(_) => {
+                Err(ApiError::UnknownRoute)
+            }
+        }
+    }
+
+    /// A page of the queues that the token is good for.
+    fn list(&self, query: &ListQuery, allowed: &QueueNames) -> Result<List, ApiError> {
+        let (offset, limit) = (query.page.offset(), u64::from(query.page.per_page));
+        if allowed.allow_all() {
+            return self.operate(|directory| directory.list(offset, limit, &query.names));
+        }
+        let all = self.operate(|directory| directory.list(0, MAX_QUEUES, &query.names))?;
+        let (skip, take) = (offset as usize, limit as usize);
+        let mut entries = all.entries;
+        entries.retain(|entry| allowed.allow(&entry.name));
+        Ok(List {
+            total_count: entries.len() as u64,
+            entries: entries.into_iter().skip(skip).take(take).collect(),
+        })
+    }
+
+    /// Makes a queue, in the directory and as an object.
+    async fn create(&self, name: &str, settings: Settings) -> Result<Entry, ApiError> {
+        let id = Id::from(random_bytes()?);
+        let now_ms = now_ms();
+        self.change(|directory| directory.create(name, settings, id.as_str(), now_ms))
+            .await
+    }
+
+    /// The id of the queue of this name, made where there is none.
+    async fn resolve(&self, body: &[u8]) -> Result<Answer, ApiError> {
+        let name = String::from_utf8(body.to_vec()).map_err(failed)?;
+        let found = self.operate(|directory| directory.find(&name))?;
+        let entry = match found {
+            Some(entry) => entry,
+            None => self.create(&name, Settings::default()).await?,
+        };
+        let body = serde_json::to_vec(&Resolved {
+            queue_id: entry.queue_id,
+        });
+        Ok(Answer {
+            status: 200,
+            headers: Vec::new(),
+            body: body.map_err(failed)?,
+        })
+    }
+
+    /// Changes the directory and hands the change on to the queue's object. What can't be handed on
+    /// now stays pending, and the alarm tries again.
+    async fn change<E>(
+        &self,
+        change: impl FnOnce(&Directory<'_, ObjectSql>) -> Result<Entry, E>,
+    ) -> Result<Entry, ApiError>
+    where
+        E: From<SqlError> + Into<ApiError> + std::fmt::Debug,
+    {
+        let entry = self.operate(change)?;
+        self.alarm
+            .at_latest_in(&self.state.storage(), RETRY_MS)
+            .await
+            .map_err(failed)?;
+        self.configure(&entry.queue_id, entry.version, entry.config())
+            .await?;
+        Ok(entry)
+    }
+
+    async fn configure(
+        &self,
+        queue_id: &str,
+        version: u64,
+        config: Config,
+    ) -> Result<(), ApiError> {
+        let body = serde_json::to_vec(&Configuration { version, config }).map_err(failed)?;
+        self.tell(queue_id, internal::CONFIGURE, &body).await?;
+        self.operate(|directory| directory.pushed(queue_id, version))
+    }
+
+    async fn destroy(&self, queue_id: &str) -> Result<(), ApiError> {
+        self.alarm
+            .at_latest_in(&self.state.storage(), RETRY_MS)
+            .await
+            .map_err(failed)?;
+        self.tell(queue_id, internal::DESTROY, &[]).await?;
+        self.operate(|directory| directory.finish_delete(queue_id))
+    }
+
+    /// Hands on what is pending; true when there may be more.
+    async fn hand_on_pending(&self) -> Result<bool, ApiError> {
+        let pending = self.operate(|directory| directory.pending(PENDING_PER_ALARM))?;
+        let more = pending.len() as u64 == PENDING_PER_ALARM;
+        for Pending {
+            queue_id,
+            version,
+            task,
+        } in pending
+        {
+            match task {
+                Task::Configure(config) => self.configure(&queue_id, version, config).await?,
+                Task::Delete => self.destroy(&queue_id).await?,
+            }
+        }
+        Ok(more)
+    }
+
+    /// Says something to a queue's object.
+    async fn tell(&self, queue_id: &str, path: &str, body: &[u8]) -> Result<(), ApiError> {
+        let account_id = self.state.id().name().unwrap_or_default();
+        let name = internal::queue_object_name(&account_id, queue_id);
+        let object = stub(&self.env, QUEUE, &name)?;
+        let answer = fetch_in_time(&object, internal_request(path, body)?, Deadline::PROMPT).await?;
+        match answer.status_code() {
+            200 => Ok(()),
+            status => Err(log(ApiError::Unreachable, "a queue refused", &status)),
+        }
+    }
+
+    /// Runs an operation of the directory in a transaction.
+    fn operate<T, E>(
+        &self,
+        operation: impl FnOnce(&Directory<'_, ObjectSql>) -> Result<T, E>,
+    ) -> Result<T, ApiError>
+    where
+        E: From<SqlError> + Into<ApiError> + std::fmt::Debug,
+    {
+        let value = ObjectSql::transaction(&self.state.storage(), |sql| {
+            if !self.has_tables.get() {
+                for table in SCHEMA {
+                    sql.execute(table, Vec::new())?;
+                }
+            }
+            operation(&Directory::new(sql))
+        })
+        .map_err(told)?;
+        self.has_tables.set(true);
+        Ok(value)
+    }
+}
+
+impl Call<'_> {
+    fn allow(&self, name: &str) -> Result<(), ApiError> {
+        match self.names.allow(name) {
+            true => Ok(()),
+            false => Err(AccessError::Insufficient.into()),
+        }
+    }
+
+    /// To a token for some queues only, a queue that isn't there is one that isn't its.
+    fn not_found(&self) -> ApiError {
+        match self.names.allow_all() {
+            true => ApiError::QueueNotFound(Plane::Control),
+            false => AccessError::Insufficient.into(),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The Durable Objects: a queue's object and an account's directory. Thin: they read the request,
+//! run one operation of the pure core in a transaction, and send its answer. What they say to each
+//! other is in [`internal`].
+
+#[cfg(target_arch = "wasm32")]
+mod alarm;
+#[cfg(target_arch = "wasm32")]
+mod directory;
+pub mod internal;
+#[cfg(target_arch = "wasm32")]
+mod platform;
+#[cfg(target_arch = "wasm32")]
+mod queue;
+#[cfg(target_arch = "wasm32")]
+mod sql;
+
+#[cfg(target_arch = "wasm32")]
+pub use self::{
+    directory::DirectoryObject,
+    platform::{
+        answer_response, failed, fetch_in_time, stub, Deadline, DIRECTORY, QUEUE, QUEUE_NAMES,
+    },
+    queue::QueueObject,
+};
+pub use internal::queue_object_name;

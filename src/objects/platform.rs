@@ -1,0 +1,134 @@
+//! Small bridges to the `worker` crate: time, randomness, requests between objects, answers.
+
+use crate::access::QueueNames;
+use crate::rest::form::JsonBodies;
+use crate::rest::{Answer, ApiError};
+use futures_util::future::{select, Either};
+use serde::de::DeserializeOwned;
+use std::pin::pin;
+use std::time::Duration;
+use worker::{Date, Delay, Env, Headers, Method, Request, RequestInit, Response, ResponseBuilder, Stub};
+
+/// How long a request to an object may take. An object that panicked never answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline(pub Duration);
+
+impl Deadline {
+    /// For what an object does at once.
+    pub const PROMPT: Deadline = Deadline(Duration::from_secs(30));
+    /// For what may wait for a message.
+    pub const LONG_POLL: Deadline = Deadline(Duration::from_secs(90));
+}
+
+/// The wall clock, in milliseconds since the Unix epoch.
+pub fn now_ms() -> u64 {
+    Date::now().as_millis()
+}
+
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], ApiError> {
+    let mut bytes = [0; N];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Hands a request to an object and waits for its answer, not forever.
+pub async fn fetch_in_time(
+    stub: &Stub,
+    request: Request,
+    deadline: Deadline,
+) -> Result<Response, ApiError> {
+    let answer = pin!(stub.fetch_with_request(request));
+    let too_late = pin!(Delay::from(deadline.0));
+    match select(answer, too_late).await {
+        Either::Left((Ok(response), _)) => Ok(response),
+        Either::Left((Err(error), _)) => {
+            Err(log(ApiError::Unreachable, "an object failed", &error))
+        }
+        Either::Right(_) => Err(log(
+            ApiError::TimedOut,
+            "an object did not answer",
+            &deadline.0.as_secs(),
+        )),
+    }
+}
+
+/// A request from one object to another.
+pub fn internal_request(path: &str, body: &[u8]) -> Result<Request, ApiError> {
+    let mut init = RequestInit::new();
+    init.with_method(Method::Post)
+        .with_body(Some(js_sys::Uint8Array::from(body).into()));
+    Request::new_with_init(&super::internal::url(path), &init)
+        .map_err(failed)
+}
+
+/// Sends an answer.
+pub fn answer_response(answer: Answer) -> worker::Result<Response> {
+    let headers = Headers::new();
+    for (name, value) in &answer.headers {
+        headers.set(name, value)?;
+    }
+    Ok(ResponseBuilder::new()
+        .with_status(answer.status)
+        .with_headers(headers)
+        .fixed(answer.body))
+}
+
+/// Names of the bindings in `wrangler.toml`.
+pub const QUEUE: &str = "QUEUE";
+pub const DIRECTORY: &str = "DIRECTORY";
+/// The header in which the Worker tells an object which queues a token is good for; JSON.
+pub const QUEUE_NAMES: &str = "x-pullq-queues";
+/// The setting that says how bodies of content type json are served: `base64` or `text`.
+const JSON_BODIES: &str = "JSON_BODIES";
+
+/// The object of this name.
+pub fn stub(env: &Env, binding: &str, name: &str) -> Result<Stub, ApiError> {
+    env.durable_object(binding)
+        .and_then(|namespace| namespace.id_from_name(name)?.get_stub())
+        .map_err(failed)
+}
+
+pub fn json_bodies(env: &Env) -> JsonBodies {
+    match env.var(JSON_BODIES) {
+        Ok(value) if value.to_string() == "text" => JsonBodies::PlainText,
+        _ => JsonBodies::Base64,
+    }
+}
+
+/// The queues that the request's token is good for.
+pub fn queue_names(request: &Request) -> Result<QueueNames, ApiError> {
+    match request.headers().get(QUEUE_NAMES).map_err(failed)? {
+        Some(names) => serde_json::from_str(&names).map_err(failed),
+        None => Ok(QueueNames::every()),
+    }
+}
+
+/// Reads another object's answer.
+pub async fn read_json<T: DeserializeOwned>(response: &mut Response) -> Result<T, ApiError> {
+    match response.status_code() {
+        200 => response.json().await.map_err(failed),
+        status => Err(log(ApiError::Internal, "an object refused", &status)),
+    }
+}
+
+/// An error of the platform or of our own, which no client can do anything about.
+pub fn failed(error: impl std::fmt::Debug) -> ApiError {
+    log(ApiError::Internal, "failed", &error)
+}
+
+/// The error that a client is told; what it isn't told goes to the log.
+pub fn told<E: Into<ApiError> + std::fmt::Debug>(error: E) -> ApiError {
+    let why = format!("{error:?}");
+    match error.into() {
+        ApiError::Internal => log(ApiError::Internal, "failed", &why),
+        error => error,
+    }
+}
+
+/// Says in the log what the client isn't told.
+pub fn log(error: ApiError, what: &str, why: &impl std::fmt::Debug) -> ApiError {
+    worker::console_error!("{what}: {why:?}");
+    error
+}

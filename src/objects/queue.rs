@@ -1,0 +1,361 @@
+//! A queue's object: one queue in one Durable Object.
+
+use super::alarm::Alarm;
+use super::internal::{self, Configuration, Handover, Resolved};
+use super::platform::{
+    answer_response, failed, fetch_in_time, internal_request, json_bodies, log, now_ms,
+    queue_names, random_bytes, read_json, stub, told, Deadline, DIRECTORY, QUEUE,
+};
+use super::sql::ObjectSql;
+use crate::access::{AccessError, QueueNames};
+use crate::queue::{Queue, SendError, SendRequest, SqlError};
+use crate::rest::form::JsonBodies;
+use crate::rest::messages::peek::PeekForm;
+use crate::rest::{
+    self, messages, queues, AccountRoute, Answer, ApiError, MessageRoute, Plane, QueueRoute, Route,
+};
+use std::cell::{Cell, RefCell};
+use worker::{durable_object, DurableObject, Env, Request, Response, Result, State};
+
+/// The header with which a send can be repeated safely; pullq's own.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Moves that one alarm does before it yields to other requests.
+const MOVES_PER_ALARM: u32 = 20;
+/// A move that failed is tried again after this, twice as long each time.
+const FIRST_MOVE_RETRY_MS: u64 = 1_000;
+const LAST_MOVE_RETRY_MS: u64 = 60_000;
+
+#[durable_object]
+pub struct QueueObject {
+    state: State,
+    env: Env,
+    /// Opened from the tables at the first request; dropped after an operation that failed.
+    queue: RefCell<Option<Queue>>,
+    alarm: Alarm,
+    /// Moves to another queue that failed in a row.
+    failed_moves: Cell<u32>,
+}
+
+impl DurableObject for QueueObject {
+    fn new(state: State, env: Env) -> QueueObject {
+        QueueObject {
+            state,
+            env,
+            queue: RefCell::new(None),
+            alarm: Alarm::new(),
+            failed_moves: Cell::new(0),
+        }
+    }
+
+    async fn fetch(&self, mut request: Request) -> Result<Response> {
+        let answer = match self.answer(&mut request).await {
+            Ok(answer) => answer,
+            Err(error) => error.into(),
+        };
+        answer_response(answer)
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        let storage = self.state.storage();
+        self.alarm.fired(&storage).await?;
+        let ticked = self.operate(Plane::Control, |queue, sql, now_ms| queue.tick(sql, now_ms));
+        let next_ms = match ticked {
+            Ok(()) => self.move_messages().await,
+            Err(ApiError::QueueNotFound(_)) => None,
+            // The fallback stands: the next alarm tries again.
+            Err(_) => return Response::empty(),
+        };
+        self.alarm.next(&storage, next_ms).await?;
+        Response::empty()
+    }
+}
+
+impl QueueObject {
+    async fn answer(&self, request: &mut Request) -> Result<Answer, ApiError> {
+        let path = request.path();
+        let method = request.method().to_string();
+        let key = request.headers().get(IDEMPOTENCY_KEY).ok().flatten();
+        let body = request
+            .bytes()
+            .await
+            .map_err(|error| log(ApiError::Unreachable, "a body ended early", &error))?;
+        self.alarm
+            .look_up(&self.state.storage())
+            .await
+            .map_err(|error| log(ApiError::Internal, "no alarm", &error))?;
+        let answer = match path.as_str() {
+            internal::CONFIGURE => self.configure(&body)?,
+            internal::DESTROY => return self.destroy().await,
+            internal::RECEIVE => self.receive(&body)?,
+            internal::PURGE => self.purge()?,
+            _ => {
+                self.check_name(&queue_names(request)?)?;
+                self.serve(&method, &path, key, &body)?
+            }
+        };
+        self.arm().await?;
+        Ok(answer)
+    }
+
+    /// Serves a request of a client.
+    fn serve(
+        &self,
+        method: &str,
+        path: &str,
+        key: Option<String>,
+        body: &[u8],
+    ) -> Result<Answer, ApiError> {
+        let route = rest::route::route(method, path)?;
+        let Route::Account {
+            to: AccountRoute::Queue { to, .. },
+            ..
+        } = route
+        else {
+            return Err(ApiError::UnknownRoute);
+        };
+        match to {
+            QueueRoute::Messages(to) => self.messages(to, key, body),
+            QueueRoute::Metrics => self.operate(Plane::Control, |queue, sql, _| {
+                Ok::<_, SqlError>(queues::encode_metrics(&queue.metrics(sql)?))
+            }),
+            QueueRoute::PurgeStatus => self.operate(Plane::Control, |queue, _, _| {
+                Ok::<_, SqlError>(queues::encode_purge_status(queue.purged_ms()))
+            }),
+            _ => Err(ApiError::UnknownRoute),
+        }
+    }
+
+    fn messages(
+        &self,
+        to: MessageRoute,
+        key: Option<String>,
+        body: &[u8],
+    ) -> Result<Answer, ApiError> {
+        match to {
+            MessageRoute::Send => self.send(messages::send::parse_send(body, self.json_bodies(), key)?),
+            MessageRoute::SendBatch => {
+                self.send(messages::send::parse_batch(body, self.json_bodies(), key)?)
+            }
+            MessageRoute::Pull => {
+                let call = messages::pull::parse_pull(body)?;
+                self.operate(Plane::Messages, |queue, sql, now_ms| {
+                    let pulled = queue.pull(sql, now_ms, call.request)?;
+                    messages::pull::encode_pulled(&pulled, &queue.metrics(sql)?)
+                })
+            }
+            MessageRoute::Settle => {
+                let call = messages::settle::parse_settle(body)?;
+                let settlement = self.operate(Plane::Messages, |queue, sql, now_ms| {
+                    queue.settle(sql, now_ms, &call.acks, &call.retries)
+                })?;
+                Ok(messages::settle::encode_settled(&settlement))
+            }
+            MessageRoute::Extend => {
+                let extensions = messages::settle::parse_extend(body)?;
+                let settlement = self.operate(Plane::Messages, |queue, sql, now_ms| {
+                    queue.extend(sql, now_ms, &extensions)
+                })?;
+                Ok(messages::settle::encode_extended(&settlement))
+            }
+            MessageRoute::Peek => self.peek(body, PeekForm::Peek),
+            MessageRoute::Preview => self.peek(body, PeekForm::Preview),
+            MessageRoute::PurgeRefs => {
+                self.purge_refs(messages::peek::parse_refs(body)?, PeekForm::Peek)
+            }
+            MessageRoute::PreviewAck => {
+                self.purge_refs(messages::peek::parse_preview_ack(body)?, PeekForm::Preview)
+            }
+        }
+    }
+
+    fn send(&self, request: SendRequest) -> Result<Answer, ApiError> {
+        let entropy = random_bytes()?;
+        self.operate(Plane::Messages, |queue, sql, now_ms| {
+            let receipt = queue.send(sql, now_ms, &entropy, request)?;
+            Ok::<_, SendError>(messages::send::encode_sent(&receipt, &queue.metrics(sql)?))
+        })
+    }
+
+    fn peek(&self, body: &[u8], form: PeekForm) -> Result<Answer, ApiError> {
+        let wanted = messages::peek::parse_peek(body)?;
+        let peeked = self.operate(Plane::Messages, |queue, sql, now_ms| {
+            queue.peek(sql, now_ms, wanted)
+        })?;
+        messages::peek::encode_peeked(&peeked, form)
+    }
+
+    fn purge_refs(&self, refs: Vec<String>, form: PeekForm) -> Result<Answer, ApiError> {
+        let outcome = self.operate(Plane::Messages, |queue, sql, now_ms| {
+            queue.purge_refs(sql, now_ms, &refs)
+        })?;
+        Ok(messages::peek::encode_refs_purged(&outcome, form))
+    }
+
+    /// Runs an operation of the queue in a transaction. What failed is undone, in the database and,
+    /// by forgetting it, in memory.
+    fn operate<T, E>(
+        &self,
+        plane: Plane,
+        operation: impl FnOnce(&mut Queue, &ObjectSql, u64) -> Result<T, E>,
+    ) -> Result<T, ApiError>
+    where
+        E: Into<ApiError> + std::fmt::Debug,
+    {
+        let now_ms = now_ms();
+        // Taken out: after a failure there is nothing to put back.
+        let known = self.queue.take();
+        let (queue, value) = ObjectSql::transaction(&self.state.storage(), |sql| {
+            let opened = match known {
+                Some(queue) => Some(queue),
+                None => Queue::open(sql, now_ms).map_err(told)?,
+            };
+            let mut queue = opened.ok_or(ApiError::QueueNotFound(plane))?;
+            let value = operation(&mut queue, sql, now_ms).map_err(told)?;
+            Ok::<_, ApiError>((queue, value))
+        })?;
+        self.queue.replace(Some(queue));
+        Ok(value)
+    }
+
+    fn configure(&self, body: &[u8]) -> Result<Answer, ApiError> {
+        let Configuration { version, config } = serde_json::from_slice(body).map_err(failed)?;
+        let seal_key = random_bytes()?;
+        let now_ms = now_ms();
+        let known = self.queue.take();
+        let queue = ObjectSql::transaction(&self.state.storage(), |sql| {
+            let opened = match known {
+                Some(queue) => Some(queue),
+                None => Queue::open(sql, now_ms)?,
+            };
+            let mut queue = match opened {
+                Some(queue) => queue,
+                None => Queue::create(sql, now_ms, config.clone(), &seal_key)?,
+            };
+            queue.configure_as(sql, version, config)?;
+            Ok(queue)
+        })
+        .map_err(told::<SqlError>)?;
+        self.queue.replace(Some(queue));
+        Ok(Answer::empty())
+    }
+
+    async fn destroy(&self) -> Result<Answer, ApiError> {
+        self.queue.take();
+        let storage = self.state.storage();
+        self.alarm
+            .next(&storage, None)
+            .await
+            .map_err(failed)?;
+        storage.delete_all().await.map_err(failed)?;
+        Ok(Answer::empty())
+    }
+
+    fn purge(&self) -> Result<Answer, ApiError> {
+        self.operate(Plane::Control, |queue, sql, now_ms| queue.purge(sql, now_ms))?;
+        Ok(Answer::empty())
+    }
+
+    /// Refuses tokens that are for other queues.
+    fn check_name(&self, names: &QueueNames) -> Result<(), ApiError> {
+        if names.allow_all() {
+            return Ok(());
+        }
+        let allowed = self.operate(Plane::Messages, |queue, _, _| {
+            Ok::<_, SqlError>(names.allow(&queue.config().queue_name))
+        });
+        match allowed {
+            Ok(true) => Ok(()),
+            _ => Err(AccessError::Insufficient.into()),
+        }
+    }
+
+    fn receive(&self, body: &[u8]) -> Result<Answer, ApiError> {
+        let handover = Handover::decode(body).map_err(failed)?;
+        self.operate(Plane::Control, |queue, sql, now_ms| {
+            queue.receive(
+                sql,
+                now_ms,
+                &handover.source,
+                handover.number,
+                &handover.messages,
+            )
+        })?;
+        Ok(Answer::empty())
+    }
+
+    /// Sees to it that the alarm fires in time for what happens next by itself.
+    async fn arm(&self) -> Result<(), ApiError> {
+        let next_ms = self.next_event_in_ms();
+        match next_ms {
+            Some(in_ms) => self
+                .alarm
+                .at_latest_in(&self.state.storage(), in_ms)
+                .await
+                .map_err(failed),
+            None => Ok(()),
+        }
+    }
+
+    fn next_event_in_ms(&self) -> Option<u64> {
+        self.queue.borrow().as_ref().and_then(Queue::next_event_in_ms)
+    }
+
+    /// Hands over what moves to other queues, and says in how many milliseconds the alarm is needed
+    /// again.
+    async fn move_messages(&self) -> Option<u64> {
+        for _ in 0..MOVES_PER_ALARM {
+            match self.move_once().await {
+                Ok(true) => self.failed_moves.set(0),
+                Ok(false) => break,
+                Err(_) => {
+                    let failed = self.failed_moves.get();
+                    self.failed_moves.set(failed.saturating_add(1));
+                    let retry_ms = FIRST_MOVE_RETRY_MS << failed.min(6);
+                    return Some(retry_ms.min(LAST_MOVE_RETRY_MS));
+                }
+            }
+        }
+        self.next_event_in_ms()
+    }
+
+    /// Does the oldest move; false when there is none.
+    async fn move_once(&self) -> Result<bool, ApiError> {
+        let transfer = self.operate(Plane::Control, |queue, sql, _| queue.next_transfer(sql))?;
+        let Some(transfer) = transfer else {
+            return Ok(false);
+        };
+        let name = self.state.id().name().unwrap_or_default();
+        let (account_id, queue_id) =
+            internal::parse_queue_object_name(&name).ok_or(ApiError::Internal)?;
+        let directory = stub(&self.env, DIRECTORY, account_id)?;
+        let request = internal_request(internal::RESOLVE, transfer.destination.as_bytes())?;
+        let mut found = fetch_in_time(&directory, request, Deadline::PROMPT).await?;
+        let resolved: Resolved = read_json(&mut found).await?;
+
+        let object_name = internal::queue_object_name(account_id, &resolved.queue_id);
+        let destination = stub(&self.env, QUEUE, &object_name)?;
+        let number = transfer.number;
+        let handover = Handover {
+            source: queue_id.to_owned(),
+            number,
+            messages: transfer.messages,
+        };
+        let request = internal_request(internal::RECEIVE, &handover.encode().map_err(failed)?)?;
+        let taken = fetch_in_time(&destination, request, Deadline::PROMPT).await?;
+        if taken.status_code() != 200 {
+            return Err(log(
+                ApiError::Unreachable,
+                "a queue did not take messages",
+                &taken.status_code(),
+            ));
+        }
+        self.operate(Plane::Control, |queue, sql, now_ms| {
+            queue.transferred(sql, now_ms, number)
+        })?;
+        Ok(true)
+    }
+
+    fn json_bodies(&self) -> JsonBodies {
+        json_bodies(&self.env)
+    }
+}
