@@ -78,7 +78,11 @@ impl Desk {
             .expect("stored")
     }
 
-    fn try_pull(&mut self, batch_size: u32, visibility_timeout_ms: u64) -> Result<Vec<Got>, PullError> {
+    fn try_pull(
+        &mut self,
+        batch_size: u32,
+        visibility_timeout_ms: u64,
+    ) -> Result<Vec<Got>, PullError> {
         let request = PullRequest {
             batch_size: Some(batch_size),
             visibility_timeout_ms: Some(visibility_timeout_ms),
@@ -95,7 +99,9 @@ impl Desk {
     /// Bodies and attempts of a pull.
     fn pulled(&mut self, batch_size: u32) -> Vec<(String, u32)> {
         let got = self.pull(batch_size);
-        got.into_iter().map(|got| (got.body, got.attempts)).collect()
+        got.into_iter()
+            .map(|got| (got.body, got.attempts))
+            .collect()
     }
 
     fn ack(&mut self, messages: &[&Got]) -> Settlement {
@@ -129,7 +135,9 @@ impl Desk {
     fn rows(&self, table: &str) -> u64 {
         self.sql
             .connection()
-            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+                row.get(0)
+            })
             .expect("a table")
     }
 }
@@ -203,7 +211,13 @@ fn everything_survives_a_restart() {
     assert_eq!(desk.pulled(5), [("b".into(), 2)]);
     desk.wait(60 * S);
     desk.restart();
-    assert_eq!(desk.queue.metrics(&desk.sql).expect("readable").backlog_count, 3);
+    assert_eq!(
+        desk.queue
+            .metrics(&desk.sql)
+            .expect("readable")
+            .backlog_count,
+        3
+    );
     assert_eq!(
         desk.pulled(5),
         [("c".into(), 2), ("b".into(), 3), ("later".into(), 1)]
@@ -240,7 +254,14 @@ fn acknowledging_is_permissive_and_idempotent() {
     assert_eq!((settled.acknowledged, settled.warnings), (1, vec![]));
     let settled = desk.ack(&[&late[0], &late[0]]);
     assert_eq!((settled.acknowledged, settled.warnings), (2, vec![]));
-    assert_eq!(desk.queue.metrics(&desk.sql).expect("readable").counters.acknowledged, 1);
+    assert_eq!(
+        desk.queue
+            .metrics(&desk.sql)
+            .expect("readable")
+            .counters
+            .acknowledged,
+        1
+    );
 }
 
 #[test]
@@ -283,11 +304,17 @@ fn a_retry_is_delivered_after_its_own_delay_then_the_consumers_and_0_overrides_i
 fn a_lease_id_of_another_queue_is_unknown_here() {
     let mut desk = Desk::new();
     let sql = NativeSql::in_memory(&[]);
-    let mut other = Queue::create(&sql, START_MS, desk.queue.config().clone(), &[8; 32]).expect("new");
+    let mut other =
+        Queue::create(&sql, START_MS, desk.queue.config().clone(), &[8; 32]).expect("new");
     desk.send(&["a"]);
     let got = desk.pull(1);
     let settled = other
-        .settle(&sql, START_MS, &[got[0].lease_id.clone(), "made up".into()], &[])
+        .settle(
+            &sql,
+            START_MS,
+            &[got[0].lease_id.clone(), "made up".into()],
+            &[],
+        )
         .expect("no storage error");
     assert_eq!((settled.acknowledged, settled.warnings.len()), (0, 2));
 }
@@ -299,7 +326,11 @@ fn the_same_lease_in_acks_and_retries_is_acknowledged() {
     let got = desk.pull(1);
     let settled = desk.settle(&[&got[0]], &[(&got[0], None)]);
     assert_eq!(
-        (settled.acknowledged, settled.retried, settled.warnings.len()),
+        (
+            settled.acknowledged,
+            settled.retried,
+            settled.warnings.len()
+        ),
         (1, 0, 1)
     );
     assert_eq!(desk.queue.backlog_count(), 0);
@@ -366,16 +397,38 @@ fn a_dead_letter_moves_exactly_once_whatever_half_is_repeated() {
         graveyard.now_ms = desk.now_ms;
         graveyard
             .queue
-            .receive(&graveyard.sql, desk.now_ms, "source", transfer.number, &transfer.messages)
+            .receive(
+                &graveyard.sql,
+                desk.now_ms,
+                "source",
+                transfer.number,
+                &transfer.messages,
+            )
             .expect("stored");
         // A crash before the sender hears of it.
         desk.restart();
     }
-    let number = desk.queue.next_transfer(&desk.sql).expect("readable").expect("a move").number;
-    desk.queue.transferred(&desk.sql, desk.now_ms, number).expect("stored");
-    desk.queue.transferred(&desk.sql, desk.now_ms, number).expect("stored");
+    let number = desk
+        .queue
+        .next_transfer(&desk.sql)
+        .expect("readable")
+        .expect("a move")
+        .number;
+    desk.queue
+        .transferred(&desk.sql, desk.now_ms, number)
+        .expect("stored");
+    desk.queue
+        .transferred(&desk.sql, desk.now_ms, number)
+        .expect("stored");
     assert_eq!(desk.queue.next_transfer(&desk.sql), Ok(None));
-    assert_eq!(desk.queue.metrics(&desk.sql).expect("readable").counters.dead_lettered, 1);
+    assert_eq!(
+        desk.queue
+            .metrics(&desk.sql)
+            .expect("readable")
+            .counters
+            .dead_lettered,
+        1
+    );
     let dead = graveyard.pull(5);
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].body.as_str(), dead[0].attempts), ("a", 1));
@@ -465,13 +518,25 @@ fn a_peek_changes_nothing_and_its_refs_purge_single_messages() {
     desk.send(&["a", "b", "c"]);
     desk.send_delayed(&["later"], Some(5));
     desk.pull(1);
-    let peeked = desk.queue.peek(&desk.sql, desk.now_ms, 10).expect("readable");
-    let bodies: Vec<&[u8]> = peeked.iter().map(|message| message.content.as_slice()).collect();
+    let peeked = desk
+        .queue
+        .peek(&desk.sql, desk.now_ms, 10)
+        .expect("readable");
+    let bodies: Vec<&[u8]> = peeked
+        .iter()
+        .map(|message| message.content.as_slice())
+        .collect();
     assert_eq!(bodies, [b"b", b"c"]);
     let refs = vec![peeked[0].reference.clone(), "made up".into()];
-    let outcome = desk.queue.purge_refs(&desk.sql, desk.now_ms, &refs).expect("stored");
+    let outcome = desk
+        .queue
+        .purge_refs(&desk.sql, desk.now_ms, &refs)
+        .expect("stored");
     assert_eq!((outcome.purged, outcome.warnings.len()), (1, 1));
-    let outcome = desk.queue.purge_refs(&desk.sql, desk.now_ms, &refs).expect("stored");
+    let outcome = desk
+        .queue
+        .purge_refs(&desk.sql, desk.now_ms, &refs)
+        .expect("stored");
     assert_eq!((outcome.purged, outcome.warnings.len()), (0, 2));
     assert_eq!(desk.pulled(5), [first("c")]);
 }
@@ -489,7 +554,13 @@ fn a_purge_removes_what_is_there_and_nothing_later() {
     assert_eq!(desk.pulled(5), [first("c")]);
     desk.restart();
     assert_eq!(desk.queue.backlog_count(), 1);
-    assert_eq!(desk.queue.metrics(&desk.sql).expect("readable").backlog_bytes, 1);
+    assert_eq!(
+        desk.queue
+            .metrics(&desk.sql)
+            .expect("readable")
+            .backlog_bytes,
+        1
+    );
 }
 
 #[test]
@@ -511,7 +582,14 @@ fn a_hold_row_is_reused_and_spare_ones_are_swept() {
     desk.queue.tick(&desk.sql, desk.now_ms).expect("stored");
     assert_eq!(desk.rows("hold"), 64);
     desk.restart();
-    assert_eq!(desk.queue.metrics(&desk.sql).expect("readable").counters.delivered, 110);
+    assert_eq!(
+        desk.queue
+            .metrics(&desk.sql)
+            .expect("readable")
+            .counters
+            .delivered,
+        110
+    );
 }
 
 #[test]

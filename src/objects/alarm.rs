@@ -25,7 +25,8 @@ impl Alarm {
     pub async fn look_up(&self, storage: &Storage) -> Result<()> {
         if self.at_ms.get().is_none() {
             let at_ms = storage.get_alarm().await?;
-            self.at_ms.set(Some(at_ms.and_then(|ms| u64::try_from(ms).ok())));
+            self.at_ms
+                .set(Some(at_ms.and_then(|ms| u64::try_from(ms).ok())));
         }
         Ok(())
     }

@@ -11,7 +11,9 @@ use crate::access::{AccessError, QueueNames};
 use crate::directory::{Directory, Entry, List, Pending, Task, MAX_QUEUES, SCHEMA};
 use crate::queue::{Config, Settings, Sql, SqlError};
 use crate::rest::page::{parse_list, ListQuery};
-use crate::rest::{self, consumers, queues, AccountRoute, Answer, ApiError, Id, Plane, QueueRoute, Route};
+use crate::rest::{
+    self, consumers, queues, AccountRoute, Answer, ApiError, Id, Plane, QueueRoute, Route,
+};
 use std::cell::Cell;
 use worker::{durable_object, DurableObject, Env, Request, Response, Result, State};
 
@@ -284,7 +286,8 @@ impl DirectoryObject {
         let account_id = self.state.id().name().unwrap_or_default();
         let name = internal::queue_object_name(&account_id, queue_id);
         let object = stub(&self.env, QUEUE, &name)?;
-        let answer = fetch_in_time(&object, internal_request(path, body)?, Deadline::PROMPT).await?;
+        let answer =
+            fetch_in_time(&object, internal_request(path, body)?, Deadline::PROMPT).await?;
         match answer.status_code() {
             200 => Ok(()),
             status => Err(log(ApiError::Unreachable, "a queue refused", &status)),

@@ -7,7 +7,9 @@ use futures_util::future::{select, Either};
 use serde::de::DeserializeOwned;
 use std::pin::pin;
 use std::time::Duration;
-use worker::{Date, Delay, Env, Headers, Method, Request, RequestInit, Response, ResponseBuilder, Stub};
+use worker::{
+    Date, Delay, Env, Headers, Method, Request, RequestInit, Response, ResponseBuilder, Stub,
+};
 
 /// How long a request to an object may take. An object that panicked never answers.
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +61,7 @@ pub fn internal_request(path: &str, body: &[u8]) -> Result<Request, ApiError> {
     let mut init = RequestInit::new();
     init.with_method(Method::Post)
         .with_body(Some(js_sys::Uint8Array::from(body).into()));
-    Request::new_with_init(&super::internal::url(path), &init)
-        .map_err(failed)
+    Request::new_with_init(&super::internal::url(path), &init).map_err(failed)
 }
 
 /// Sends an answer.

@@ -132,7 +132,9 @@ impl QueueObject {
         body: &[u8],
     ) -> Result<Answer, ApiError> {
         match to {
-            MessageRoute::Send => self.send(messages::send::parse_send(body, self.json_bodies(), key)?),
+            MessageRoute::Send => {
+                self.send(messages::send::parse_send(body, self.json_bodies(), key)?)
+            }
             MessageRoute::SendBatch => {
                 self.send(messages::send::parse_batch(body, self.json_bodies(), key)?)
             }
@@ -242,16 +244,15 @@ impl QueueObject {
     async fn destroy(&self) -> Result<Answer, ApiError> {
         self.queue.take();
         let storage = self.state.storage();
-        self.alarm
-            .next(&storage, None)
-            .await
-            .map_err(failed)?;
+        self.alarm.next(&storage, None).await.map_err(failed)?;
         storage.delete_all().await.map_err(failed)?;
         Ok(Answer::empty())
     }
 
     fn purge(&self) -> Result<Answer, ApiError> {
-        self.operate(Plane::Control, |queue, sql, now_ms| queue.purge(sql, now_ms))?;
+        self.operate(Plane::Control, |queue, sql, now_ms| {
+            queue.purge(sql, now_ms)
+        })?;
         Ok(Answer::empty())
     }
 
@@ -297,7 +298,10 @@ impl QueueObject {
     }
 
     fn next_event_in_ms(&self) -> Option<u64> {
-        self.queue.borrow().as_ref().and_then(Queue::next_event_in_ms)
+        self.queue
+            .borrow()
+            .as_ref()
+            .and_then(Queue::next_event_in_ms)
     }
 
     /// Hands over what moves to other queues, and says in how many milliseconds the alarm is needed

@@ -32,18 +32,19 @@ impl ObjectSql {
         let mut work = Some(work);
         let mut result = None;
         let transactional: &TransactionalStorage = storage.as_raw().unchecked_ref();
-        let kept = transactional.transaction_sync(&mut || match work.take().map(|work| work(&database)) {
-            Some(Ok(value)) => {
-                result = Some(Ok(value));
-                Ok(())
-            }
-            Some(Err(error)) => {
-                result = Some(Err(error));
-                // Thrown, so that the transaction is undone.
-                Err(JsValue::NULL)
-            }
-            None => Ok(()),
-        });
+        let kept =
+            transactional.transaction_sync(&mut || match work.take().map(|work| work(&database)) {
+                Some(Ok(value)) => {
+                    result = Some(Ok(value));
+                    Ok(())
+                }
+                Some(Err(error)) => {
+                    result = Some(Err(error));
+                    // Thrown, so that the transaction is undone.
+                    Err(JsValue::NULL)
+                }
+                None => Ok(()),
+            });
         match (result, kept) {
             (Some(Err(error)), _) => Err(error),
             (Some(Ok(value)), Ok(())) => Ok(value),
@@ -67,7 +68,10 @@ impl Sql for ObjectSql {
         // A cursor is read to its end: one left open would stand in the way of later statements.
         for row in &mut rows {
             if outcome == Ok(Flow::More) {
-                outcome = row.map_err(refused).and_then(value_row).and_then(&mut *read);
+                outcome = row
+                    .map_err(refused)
+                    .and_then(value_row)
+                    .and_then(&mut *read);
             }
         }
         outcome.map(|_| ())

@@ -22,7 +22,7 @@ const DELAYED_PER_MS: u64 = 512;
 /// Past every id.
 pub(super) const NO_BLOCK: u64 = 1 << 53;
 /// Id and time of the first block of each kind.
-pub(super) const FIRST_BLOCKS: &str =
+const FIRST_BLOCKS: &str =
     "SELECT id, sent_ms FROM (SELECT id, sent_ms FROM block WHERE id < ?1 ORDER BY id LIMIT 1)
      UNION ALL
      SELECT id, sent_ms FROM (SELECT id, sent_ms FROM block WHERE id >= ?1 ORDER BY id LIMIT 1)";
@@ -95,7 +95,8 @@ pub struct Metrics {
     pub backlog_count: u64,
     /// Their bytes.
     pub backlog_bytes: u64,
-    /// When the oldest of them was sent, in milliseconds since the Unix epoch.
+    /// When the oldest of them was sent, in milliseconds since the Unix epoch. Of those that were
+    /// sent with a delay, only the block that is ready first is looked at.
     pub oldest_message_ms: Option<u64>,
     pub counters: Counters,
 }
@@ -144,7 +145,7 @@ impl Queue {
         let stored = sql.first(
             "SELECT created_ms, seal_key, config_version, config, purged_ms FROM self",
             Vec::new(),
-            |row| Stored::read(row),
+            Stored::read,
         )?;
         let Some(stored) = stored else {
             return Ok(None);
@@ -239,15 +240,11 @@ impl Queue {
             return Ok(oldest_ms);
         }
         let mut oldest_ms: Option<u64> = None;
-        sql.run(
-            FIRST_BLOCKS,
-            vec![FIRST_DELAYED.into()],
-            &mut |row| {
-                let sent_ms = row.integer(1)?;
-                oldest_ms = Some(oldest_ms.map_or(sent_ms, |oldest| oldest.min(sent_ms)));
-                Ok(Flow::More)
-            },
-        )?;
+        sql.run(FIRST_BLOCKS, vec![FIRST_DELAYED.into()], &mut |row| {
+            let sent_ms = row.integer(1)?;
+            oldest_ms = Some(oldest_ms.map_or(sent_ms, |oldest| oldest.min(sent_ms)));
+            Ok(Flow::More)
+        })?;
         self.oldest_ms.set(Some(oldest_ms));
         Ok(oldest_ms)
     }

@@ -259,13 +259,13 @@ impl Holds {
         }
     }
 
-    /// The lowest block with a message that moves.
-    pub fn first_moving_block(&self) -> Option<u64> {
+    /// Blocks with a message that moves.
+    pub fn moving_blocks(&self) -> BTreeSet<u64> {
         self.moving
             .iter()
             .flat_map(|&(_, row)| self.entries_of(row))
             .map(|entry| entry.slot.block)
-            .min()
+            .collect()
     }
 
     /// Takes spare rows beyond `keep`, to be deleted: nothing uses them any more.

@@ -125,7 +125,10 @@ impl Queue {
         look_up_blocks(sql, &blocks, &mut |facts| {
             done.insert(facts.id, facts.done);
         })?;
-        there.retain(|slot| done.get(&slot.block).is_some_and(|done| !done.has(slot.index)));
+        there.retain(|slot| {
+            done.get(&slot.block)
+                .is_some_and(|done| !done.has(slot.index))
+        });
         Ok(there)
     }
 

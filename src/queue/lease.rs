@@ -99,7 +99,12 @@ impl Sealer {
         for &value in values {
             varint::put(&mut bytes, value);
         }
-        let tag = self.mac.clone().chain_update(&bytes).finalize().into_bytes();
+        let tag = self
+            .mac
+            .clone()
+            .chain_update(&bytes)
+            .finalize()
+            .into_bytes();
         bytes.extend(tag.iter().take(TAG_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
@@ -162,7 +167,15 @@ mod tests {
             let forged = String::from_utf8(forged).expect("ASCII");
             assert_eq!(queue.open_lease(&forged), None, "{forged}");
         }
-        for made_up in ["", "A", "AAAA", &token[1..], &"A".repeat(10_000), "ü", "lease_id1"] {
+        for made_up in [
+            "",
+            "A",
+            "AAAA",
+            &token[1..],
+            &"A".repeat(10_000),
+            "ü",
+            "lease_id1",
+        ] {
             assert_eq!(queue.open_lease(made_up), None);
         }
     }

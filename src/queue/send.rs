@@ -170,8 +170,10 @@ impl Queue {
                 Value::Blob(batch.payload),
             ],
         )?;
-        // A new message is the oldest one only where there is no other.
-        if self.oldest_ms.get() == Some(None) {
+        // A new block is the first of its kind where there is no other, or where it is delayed less.
+        if id >= FIRST_DELAYED {
+            self.oldest_ms.set(None);
+        } else if self.oldest_ms.get() == Some(None) {
             self.oldest_ms.set(Some(Some(now_ms)));
         }
         let ready_ms = self.ready_ms(id);

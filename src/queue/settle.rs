@@ -176,7 +176,7 @@ impl Queue {
             .config
             .consumer
             .as_ref()
-            .map_or((0, limits::DEFAULT_MAX_RETRIES), |consumer| {
+            .map_or((0, u32::MAX), |consumer| {
                 (consumer.retry_delay_s, consumer.max_retries)
             });
         for retry in retries {
@@ -224,8 +224,7 @@ impl Queue {
     fn running(&self, lease: &Lease, now_ms: u64) -> Option<Entry> {
         let out = self.holds.get(lease.slot)?;
         let (kind, until_ms) = self.holds.hold_of(out)?;
-        let runs =
-            *kind == Kind::Leased && until_ms > now_ms && out.attempts == lease.attempts;
+        let runs = *kind == Kind::Leased && until_ms > now_ms && out.attempts == lease.attempts;
         runs.then_some(Entry {
             slot: lease.slot,
             attempts: out.attempts,

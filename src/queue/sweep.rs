@@ -6,7 +6,7 @@
 //! number of the latest move from that sender, so that a repeat stores nothing. Only then does the
 //! sender settle them. A crash anywhere in between repeats a half and loses nothing (promise 6).
 
-use super::engine::{Queue, FIRST_BLOCKS, FIRST_DELAYED, NO_BLOCK};
+use super::engine::{Queue, FIRST_DELAYED};
 use super::holds::{Entry, Kind};
 use super::ledger::Slot;
 use super::limits;
@@ -121,6 +121,7 @@ impl Queue {
         self.settle_slots(sql, &sizes(&entries))?;
         let counters = &mut self.ledger.counters;
         counters.dead_lettered = counters.dead_lettered.saturating_add(entries.len() as u64);
+        self.due.expiry_ms = self.first_expiry_ms(sql)?;
         self.write_tally(sql)
     }
 
@@ -218,16 +219,17 @@ impl Queue {
         let now_ms = self.clock.now_ms();
         self.due.expiry_ms = self.first_expiry_ms(sql)?;
         self.due.maturity_ms = self.first_maturity_ms(sql, now_ms)?;
+        self.due.matured_waiting = true;
         self.due.keys_ms = first_key_ms(sql)?;
         Ok(())
     }
 
     /// Deletes the blocks at the front that have outlived the retention: ids rise with the time
-    /// from which it counts. Blocks with messages that move stay until the move is done.
+    /// from which it counts. A block with messages that move stays until the move is done.
     fn expire(&mut self, sql: &impl Sql, now_ms: u64) -> Result<(), SqlError> {
         let retention_ms = u64::from(self.config.settings.retention_s) * 1_000;
         let oldest_kept_ms = now_ms.saturating_sub(retention_ms).saturating_add(1);
-        let moving = self.holds.first_moving_block().unwrap_or(NO_BLOCK);
+        let moving = self.holds.moving_blocks();
         let undelayed_end = sql
             .first(
                 "SELECT id FROM block WHERE id < ? AND sent_ms >= ? ORDER BY id LIMIT 1",
@@ -238,9 +240,13 @@ impl Queue {
         let delayed_end = self.first_ready_at(oldest_kept_ms);
         let mut expired = 0;
         for (first, end) in [(0, undelayed_end), (FIRST_DELAYED, delayed_end)] {
-            let end = end.min(moving);
-            if end > first {
-                expired += self.delete_blocks(sql, first, end)?;
+            let mut first = first;
+            let kept = moving.range(first..end.max(first)).copied().chain([end]);
+            for kept in kept {
+                if kept > first {
+                    expired += self.delete_blocks(sql, first, kept)?;
+                }
+                first = kept.saturating_add(1);
             }
         }
         if expired > 0 {
@@ -248,10 +254,6 @@ impl Queue {
             self.write_tally(sql)?;
         }
         self.due.expiry_ms = self.first_expiry_ms(sql)?;
-        if self.due.expiry_ms <= now_ms {
-            // Only moves keep such blocks; the move's end asks again.
-            self.due.expiry_ms = now_ms.saturating_add(1_000);
-        }
         Ok(())
     }
 
@@ -295,8 +297,12 @@ impl Queue {
     fn first_expiry_ms(&self, sql: &impl Sql) -> Result<u64, SqlError> {
         let mut first_ms = u64::MAX;
         sql.run(
-            FIRST_BLOCKS,
-            vec![FIRST_DELAYED.into()],
+            "SELECT id, sent_ms FROM (SELECT id, sent_ms FROM block
+                WHERE id < ?1 AND id NOT IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT 1)
+             UNION ALL
+             SELECT id, sent_ms FROM (SELECT id, sent_ms FROM block
+                WHERE id >= ?1 AND id NOT IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT 1)",
+            vec![FIRST_DELAYED.into(), json_list(self.holds.moving_blocks())],
             &mut |row| {
                 let sent_ms = row.integer(1)?;
                 let ready_ms = self.ready_ms(row.integer(0)?).unwrap_or(sent_ms);

@@ -200,9 +200,7 @@ pub fn tidy(host: &Host) -> Result<(), Broken> {
         host.model.out()
     );
     let keys = number("SELECT count(*) FROM recent_key");
-    let bound = host
-        .model
-        .keys_since(host.now_ms.saturating_sub(limits::IDEMPOTENCY_WINDOW_MS + 1));
+    let bound = host.model.remembered_keys();
     ensure!(
         keys <= bound,
         "13: storage is bounded",

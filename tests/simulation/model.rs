@@ -107,8 +107,11 @@ pub struct Model {
     moves: BTreeMap<u64, Vec<Copy>>,
     latest_move: u64,
     by_id: HashMap<MessageId, Copy>,
+    /// Groups with messages that are not settled: all by readiness, those without a delay in the
+    /// order of the sends, and the delayed ones by readiness.
     live_by_readiness: BTreeSet<(u64, u32)>,
-    live_groups: BTreeSet<u32>,
+    undelayed_groups: BTreeSet<u32>,
+    delayed_groups: BTreeSet<(u64, u32)>,
     keys: BTreeMap<String, Answered>,
     arrivals: BTreeMap<String, BTreeSet<u64>>,
 }
@@ -131,7 +134,8 @@ impl Model {
             latest_move: 0,
             by_id: HashMap::new(),
             live_by_readiness: BTreeSet::new(),
-            live_groups: BTreeSet::new(),
+            undelayed_groups: BTreeSet::new(),
+            delayed_groups: BTreeSet::new(),
             keys: BTreeMap::new(),
             arrivals: BTreeMap::new(),
         }
@@ -161,16 +165,20 @@ impl Model {
     }
 
     pub fn live_groups(&self) -> usize {
-        self.live_groups.len()
+        self.live_by_readiness.len()
     }
 
-    pub fn keys_since(&self, after_ms: u64) -> usize {
-        self.keys.values().filter(|key| key.at_ms > after_ms).count()
+    pub fn remembered_keys(&self) -> usize {
+        self.keys.len()
     }
 
+    /// When the oldest message was sent: of those without a delay, and of the delayed ones that are
+    /// ready first. (A message with a longer delay may have been sent before; nobody waits for it.)
     pub fn oldest_sent_ms(&self) -> Option<u64> {
-        let group = *self.live_groups.first()?;
-        Some(self.groups[group as usize].sent_ms)
+        let sent_ms = |group: u32| self.groups[group as usize].sent_ms;
+        let undelayed = self.undelayed_groups.first().map(|&group| sent_ms(group));
+        let delayed = self.delayed_groups.first().map(|&(_, group)| sent_ms(group));
+        [undelayed, delayed].into_iter().flatten().min()
     }
 
     /// When something happens by itself next, at the earliest `now_ms`.
@@ -248,18 +256,17 @@ impl Model {
 
     // ---- sending
 
-    /// The ids and the time that a send with this key was answered with, if it must be remembered.
-    /// At the very end of the window both are right.
-    pub fn remembered(&self, now_ms: u64, key: &str) -> (Option<(&[MessageId], u64)>, bool) {
-        match self.keys.get(key) {
-            Some(answer) => {
-                let age_ms = now_ms - answer.at_ms;
-                let at_edge = age_ms == limits::IDEMPOTENCY_WINDOW_MS;
-                let known = age_ms <= limits::IDEMPOTENCY_WINDOW_MS;
-                (known.then_some((&answer.ids, answer.at_ms)), at_edge)
-            }
-            None => (None, false),
-        }
+    /// The ids and the time that a send with this key was answered with, while it is remembered.
+    pub fn remembered(&self, now_ms: u64, key: &str) -> Option<(&[MessageId], u64)> {
+        let answer = self.keys.get(key)?;
+        let known = now_ms < answer.at_ms + limits::IDEMPOTENCY_WINDOW_MS;
+        known.then_some((&answer.ids, answer.at_ms))
+    }
+
+    /// An alarm forgets keys for good, also for a queue whose unwritten time is lost afterwards.
+    pub fn forget_keys(&mut self, now_ms: u64) {
+        self.keys
+            .retain(|_, answer| now_ms < answer.at_ms + limits::IDEMPOTENCY_WINDOW_MS);
     }
 
     pub fn sent(
@@ -325,8 +332,12 @@ impl Model {
                 live: 0,
                 moving: 0,
             });
-            self.live_groups.insert(group);
             self.live_by_readiness.insert((ready_ms, group));
+            if delay_s == 0 {
+                self.undelayed_groups.insert(group);
+            } else {
+                self.delayed_groups.insert((ready_ms, group));
+            }
         }
         self.groups[group as usize].members.push(copy);
         self.groups[group as usize].live += 1;
@@ -598,7 +609,7 @@ impl Model {
     // ---- purging
 
     pub fn purged(&mut self, answer: u64) -> Checked {
-        let live: Vec<u32> = self.live_groups.iter().copied().collect();
+        let live: Vec<u32> = self.live_by_readiness.iter().map(|&(_, group)| group).collect();
         let before = self.counters.purged;
         for group in live {
             for copy in self.groups[group as usize].members.clone() {
@@ -854,7 +865,8 @@ impl Model {
                 group.live -= 1;
                 if group.live == 0 {
                     self.live_by_readiness.remove(&(group.ready_ms, group_number));
-                    self.live_groups.remove(&group_number);
+                    self.delayed_groups.remove(&(group.ready_ms, group_number));
+                    self.undelayed_groups.remove(&group_number);
                     group.members = Vec::new();
                 }
             }

@@ -571,7 +571,7 @@ impl World {
         })?;
         let host = &mut self.hosts[host];
         if let Some(key) = &key {
-            let (earlier, at_edge) = host.model.remembered(host.now_ms, key);
+            let earlier = host.model.remembered(host.now_ms, key);
             if receipt.repeated {
                 ensure!(
                     earlier == Some((receipt.ids.as_slice(), receipt.sent_ms)),
@@ -584,7 +584,7 @@ impl World {
                 return Ok(());
             }
             ensure!(
-                earlier.is_none() || at_edge,
+                earlier.is_none(),
                 "3: a known key stores nothing",
                 "key {key} was stored again"
             );
@@ -995,6 +995,7 @@ impl World {
                 host.wrote();
                 self.line.push_str(" swept");
             }
+            host.model.forget_keys(host.now_ms);
             checks::nothing_is_due(host)?;
             if self.figures.operations % 16 == 0 {
                 checks::tidy(host)?;

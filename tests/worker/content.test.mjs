@@ -108,7 +108,7 @@ const greatest = {
   "128,000 letters": ["a".repeat(128_000), "text"],
   "64,000 letters of two bytes": ["é".repeat(64_000), "text"],
   "128,000 bytes in base64": [Buffer.alloc(128_000, 7).toString("base64"), "bytes"],
-  "20,000 control characters, each escaped on the wire": ["\u0001".repeat(20_000), "text"],
+  "128,000 control characters, each escaped on the wire": ["\u0001".repeat(128_000), "text"],
 };
 for (const [name, [body, content_type]] of Object.entries(greatest)) {
   test(`a message as large as the limit is taken: ${name}`, async () => {
@@ -123,4 +123,31 @@ test("a batch as large as the limit of 256,000 bytes is taken", async () => {
   const queue = await api.queue();
   await queue.texts(["a".repeat(128_000), "b".repeat(128_000)]);
   assert.deepEqual(bodies(await queue.take()).map((body) => [body.length, body[0]]), [[128_000, "a"], [128_000, "b"]]);
+});
+
+test("a batch as large as the limit is taken when every byte of it is escaped on the wire", async () => {
+  const queue = await api.queue();
+  const sent = ["\u0001".repeat(128_000), "\u0002".repeat(128_000)];
+  await queue.texts(sent);
+  const taken = bodies(await queue.take());
+  assert.deepEqual(taken.map((body, n) => body === sent[n]), [true, true]);
+});
+
+test("100 messages of the greatest size come whole and in order, in as many pulls as pullq takes for them", async () => {
+  const queue = await api.queue();
+  const sent = Array.from({ length: 100 }, (_, n) => String.fromCharCode(33 + (n % 90)).repeat(128_000));
+  for (let n = 0; n < 100; n += 2) {
+    await queue.batch(sent.slice(n, n + 2).map((body) => ({ body: btoa(body), content_type: "bytes" })));
+  }
+  let seen = 0;
+  while (seen < 100) {
+    const { messages, message_backlog_count } = await queue.pull({ batch_size: 100, visibility_timeout_ms: 600_000 });
+    assert.equal(message_backlog_count, 100 - seen);
+    assert.ok(messages.length > 0, `nothing came after ${seen} messages`);
+    const wrong = messages.findIndex(({ body }, n) => atob(body) !== sent[seen + n]);
+    assert.equal(wrong, -1, `message ${seen + wrong} came back different`);
+    assert.equal((await queue.settle({ acks: messages })).ackCount, messages.length);
+    seen += messages.length;
+  }
+  await queue.isQuiet(0);
 });

@@ -35,7 +35,14 @@ pub fn parse_send(
     idempotency_key: Option<String>,
 ) -> Result<SendRequest, ApiError> {
     let idempotency_key = checked_key(idempotency_key)?;
-    let fields = read_body(body, FIELDS, ApiError::InvalidField)?;
+    let fields = read_body(body, FIELDS, ApiError::InvalidField).map_err(|error| match error {
+        // A lone message is all there is in the body.
+        ApiError::BodyTooLarge => ApiError::MessageTooLarge {
+            index: None,
+            size: body.len() as u64,
+        },
+        error => error,
+    })?;
     let message = message(fields, None, json_bodies)?;
     if message.size > MAX_MESSAGE_BYTES as u64 {
         return Err(ApiError::MessageTooLarge {
@@ -379,7 +386,7 @@ mod tests {
         assert_eq!(send(&quoted("AAAA", 42_667), "bytes"), too_large(128_001));
         assert_eq!(
             send(&quoted("\\u0001", 333_333), "text"),
-            Err(ApiError::BodyTooLarge)
+            too_large(2_000_031)
         );
     }
 
