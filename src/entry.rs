@@ -1,35 +1,76 @@
 //! The Worker's entry: authenticate, route, hand the request on, its body unread.
 
+use crate::access::attempts::{Address, Attempts, DEFAULT_MAX_WRONG};
 use crate::access::{AccessError, Credentials, Grant, Tokens};
 use crate::objects::{
-    answer_response, failed, fetch_in_time, queue_object_name, stub, Deadline, DIRECTORY, QUEUE,
-    QUEUE_NAMES,
+    answer_response, failed, fetch_in_time, now_ms, queue_object_name, stub, Deadline, DIRECTORY,
+    QUEUE, QUEUE_NAMES,
 };
-use crate::rest::page::parse_list;
-use crate::rest::{self, AccountRoute, Answer, ApiError, MessageRoute, QueueRoute, Route};
+use crate::rest::cors::Origins;
+use crate::rest::json::MAX_BODY_BYTES;
+use crate::rest::page::{parse_page, parse_subscriptions};
+use crate::rest::{
+    self, accounts, openapi, AccountRoute, Answer, ApiError, MessageRoute, QueueRoute, Route,
+};
 use std::cell::RefCell;
-use worker::{event, Context, Env, Request, Response, Result};
+use worker::{event, Context, Env, Headers, Request, Response, Result};
 
-/// The secret with the API tokens.
+/// The secret with the API tokens; what it can't hold goes on in `API_TOKENS_2` and so on.
 const API_TOKENS: &str = "API_TOKENS";
+/// The setting that names the deployment's own account, which tokens for every account are shown.
+const HOME_ACCOUNT: &str = "CLOUDEVENTS_ACCOUNT";
+/// The setting that says whose pages may ask, see [`Origins::parse`].
+const CORS_ORIGINS: &str = "CORS_ORIGINS";
+/// The setting that says how many wrong tokens in a minute slow an address down; 0 for none.
+const WRONG_TOKENS_PER_MINUTE: &str = "WRONG_TOKENS_PER_MINUTE";
 
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response> {
-    match serve(request, &env).await {
+    let origins = Origins::parse(setting(&env, CORS_ORIGINS).as_deref());
+    if origins == Origins::Nobody {
+        return respond(request, &env).await;
+    }
+    let origin = header(&request, "origin");
+    let preflight = origins.preflight(
+        &method(&request),
+        origin.as_deref(),
+        header(&request, "access-control-request-method").as_deref(),
+        header(&request, "access-control-request-headers").as_deref(),
+    );
+    let response = match preflight {
+        Some(answer) => answer_response(answer)?,
+        None => respond(request, &env).await?,
+    };
+    // A new list: that of an object's answer can't be changed.
+    let headers = Headers::new();
+    for (name, value) in response.headers().entries() {
+        headers.append(&name, &value)?;
+    }
+    for (name, value) in origins.headers(origin.as_deref()) {
+        headers.append(name, &value)?;
+    }
+    Ok(response.with_headers(headers))
+}
+
+async fn respond(request: Request, env: &Env) -> Result<Response> {
+    match serve(request, env).await {
         Ok(response) => Ok(response),
         Err(error) => answer_response(error.into()),
     }
 }
 
 async fn serve(request: Request, env: &Env) -> std::result::Result<Response, ApiError> {
-    let route = rest::route::route(request.method().as_ref(), &request.path())?;
+    let route = rest::route::route(&method(&request), &request.path())?;
+    if route == Route::Description {
+        return answer_response(openapi::answer()).map_err(failed);
+    }
     let account = match &route {
         Route::Account { account, .. } => Some(account.as_str()),
         _ => None,
     };
     let grant = authorize(&request, env, account, &route)?;
     let Route::Account { account, to } = &route else {
-        return Err(ApiError::UnknownRoute);
+        return answer_response(about_token(&request, env, &route, &grant)?).map_err(failed);
     };
     let (binding, name, deadline) = match to {
         AccountRoute::Queue { queue, to } if is_for_the_queue(to) => (
@@ -40,13 +81,55 @@ async fn serve(request: Request, env: &Env) -> std::result::Result<Response, Api
         AccountRoute::CreateSubscription => return Err(ApiError::SubscriptionsUnsupported),
         AccountRoute::Subscription => return Err(ApiError::SubscriptionNotFound),
         AccountRoute::ListSubscriptions => {
-            let page = parse_list(request.url().map_err(failed)?.query().unwrap_or_default())?.page;
+            let page = parse_subscriptions(&query(&request)?)?;
             return answer_response(Answer::list::<()>(&[], page, 0)).map_err(failed);
         }
         _ => (DIRECTORY, account.to_string(), Deadline::PROMPT),
     };
+    refuse_oversized(&request)?;
     let object = stub(env, binding, &name)?;
     fetch_in_time(&object, with_grant(request, &grant)?, deadline).await
+}
+
+/// What a token asks about itself.
+fn about_token(
+    request: &Request,
+    env: &Env,
+    route: &Route,
+    grant: &Grant,
+) -> std::result::Result<Answer, ApiError> {
+    let home = setting(env, HOME_ACCOUNT);
+    let account = accounts::account_of(grant.account.as_deref(), home.as_deref());
+    match route {
+        Route::ListAccounts => {
+            let page = parse_page(&query(request)?)?;
+            Ok(accounts::encode_accounts(account.as_ref(), page))
+        }
+        Route::ListMemberships => {
+            let page = parse_page(&query(request)?)?;
+            Ok(accounts::encode_memberships(account.as_ref(), page))
+        }
+        Route::VerifyToken => Ok(accounts::encode_verified(&grant.token_name)),
+        Route::Description | Route::Account { .. } => Err(ApiError::UnknownRoute),
+    }
+}
+
+/// The method as it was sent: the crate's own type takes every method it doesn't know for GET.
+fn method(request: &Request) -> String {
+    request.inner().method()
+}
+
+fn header(request: &Request, name: &str) -> Option<String> {
+    request.headers().get(name).ok().flatten()
+}
+
+fn query(request: &Request) -> std::result::Result<String, ApiError> {
+    let url = request.url().map_err(failed)?;
+    Ok(url.query().unwrap_or_default().to_owned())
+}
+
+fn setting(env: &Env, name: &str) -> Option<String> {
+    env.var(name).ok().map(|value| value.to_string())
 }
 
 /// Whether the queue's own object serves this; what touches its settings, the directory does.
@@ -64,6 +147,15 @@ fn deadline(to: &QueueRoute) -> Deadline {
     }
 }
 
+/// Refuses a body that says it is too large, before anybody reads it.
+fn refuse_oversized(request: &Request) -> std::result::Result<(), ApiError> {
+    let length = request.headers().get("content-length").map_err(failed)?;
+    match length.and_then(|length| length.parse::<usize>().ok()) {
+        Some(length) if length > MAX_BODY_BYTES => Err(ApiError::BodyTooLarge),
+        _ => Ok(()),
+    }
+}
+
 /// What the request's token allows, when that is enough.
 fn authorize(
     request: &Request,
@@ -71,23 +163,33 @@ fn authorize(
     account: Option<&str>,
     route: &Route,
 ) -> std::result::Result<Grant, ApiError> {
-    let header = |name: &str| request.headers().get(name).ok().flatten();
     let (authorization, email, key) = (
-        header("authorization"),
-        header("x-auth-email"),
-        header("x-auth-key"),
+        header(request, "authorization"),
+        header(request, "x-auth-email"),
+        header(request, "x-auth-key"),
     );
     let credentials =
         Credentials::from_headers(authorization.as_deref(), email.as_deref(), key.as_deref());
-    with_tokens(env, |tokens| {
-        tokens.authorize(credentials, account, route.needs())
-    })
-    .map_err(ApiError::from)
+    let address = Address::parse(header(request, "cf-connecting-ip").as_deref());
+    let max_wrong = setting(env, WRONG_TOKENS_PER_MINUTE)
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(DEFAULT_MAX_WRONG);
+    ATTEMPTS
+        .with_borrow_mut(|attempts| {
+            attempts.watch(max_wrong, address, credentials.token(), now_ms(), || {
+                with_tokens(env, |tokens| {
+                    tokens.authorize(credentials, account, route.needs())
+                })
+            })
+        })
+        .map_err(ApiError::from)
 }
 
 thread_local! {
     /// The tokens as they were read last, and from what.
-    static TOKENS: RefCell<Option<(String, Tokens)>> = const { RefCell::new(None) };
+    static TOKENS: RefCell<Option<(Vec<String>, Tokens)>> = const { RefCell::new(None) };
+    /// Where wrong tokens came from lately.
+    static ATTEMPTS: RefCell<Attempts> = const { RefCell::new(Attempts::new()) };
 }
 
 /// Reads the tokens, anew only when the secret has changed.
@@ -95,12 +197,13 @@ fn with_tokens<T>(
     env: &Env,
     use_them: impl FnOnce(&Tokens) -> std::result::Result<T, AccessError>,
 ) -> std::result::Result<T, AccessError> {
-    let secret = env.var(API_TOKENS).ok().map(|value| value.to_string());
+    let further = (2..).map_while(|number| setting(env, &format!("{API_TOKENS}_{number}")));
+    let secrets: Vec<String> = setting(env, API_TOKENS).into_iter().chain(further).collect();
     TOKENS.with_borrow_mut(|known| match known {
-        Some((text, tokens)) if Some(text.as_str()) == secret.as_deref() => use_them(tokens),
+        Some((texts, tokens)) if *texts == secrets => use_them(tokens),
         _ => {
-            let tokens = Tokens::parse(secret.as_deref())?;
-            let (_, tokens) = known.insert((secret.unwrap_or_default(), tokens));
+            let tokens = Tokens::parse_all(&secrets)?;
+            let (_, tokens) = known.insert((secrets, tokens));
             use_them(tokens)
         }
     })

@@ -3,15 +3,19 @@
 //! The map:
 //! - [`queue`]: the queue itself, pure Rust over SQL
 //! - [`rest`]: Cloudflare's Queues REST API on the wire
+//! - [`cloudevents`]: KubeMQ's CloudEvents queue endpoints on the wire
+//! - [`wire`]: what both of these share
 //! - [`access`]: who may do what
 //! - [`directory`]: an account's queues, their names and settings
 //! - [`objects`]: the Durable Objects, one for each queue, one directory for each account
 //! - [`entry`]: the Worker's entry: authenticate, route, hand on
 
 pub mod access;
+pub mod cloudevents;
 pub mod directory;
 #[cfg(target_arch = "wasm32")]
 mod entry;
 pub mod objects;
 pub mod queue;
 pub mod rest;
+pub mod wire;

@@ -619,3 +619,60 @@ fn the_next_event_is_known() {
     desk.queue.tick(&desk.sql, desk.now_ms).expect("stored");
     assert_eq!(desk.queue.next_event_in_ms(), None);
 }
+
+#[test]
+fn a_drain_acknowledges_all_that_nobody_has() {
+    let mut desk = Desk::new();
+    desk.send(&["leased", "retried later", "acknowledged", "waiting"]);
+    desk.send(&["waiting too"]);
+    desk.send_delayed(&["delayed"], Some(60));
+    let got = desk.pull(3);
+    desk.settle(&[&got[2]], &[(&got[1], Some(10))]);
+    assert_eq!(desk.queue.drain(&desk.sql, desk.now_ms), Ok(4));
+    assert_eq!(desk.queue.drain(&desk.sql, desk.now_ms), Ok(0));
+    let metrics = desk.queue.metrics(&desk.sql).expect("readable");
+    assert_eq!((metrics.backlog_count, metrics.backlog_bytes), (1, 6));
+    desk.restart();
+    desk.wait(60 * S);
+    assert_eq!(desk.pulled(5), [("leased".into(), 2)]);
+    let metrics = desk.queue.metrics(&desk.sql).expect("readable");
+    assert_eq!(metrics.counters.acknowledged, 5);
+}
+
+#[test]
+fn a_delivery_that_never_arrived_is_taken_back_and_does_not_count() {
+    let mut desk = Desk::new();
+    desk.send(&["a", "b"]);
+    let got = desk.pull(2);
+    let lease_ids = [got[0].lease_id.clone()];
+    desk.queue.take_back(&desk.sql, desk.now_ms, &lease_ids).expect("stored");
+    desk.queue.take_back(&desk.sql, desk.now_ms, &lease_ids).expect("stored");
+    desk.restart();
+    assert_eq!(desk.pulled(5), [first("a")]);
+    assert_eq!(desk.queue.metrics(&desk.sql).expect("readable").counters.delivered, 2);
+}
+
+#[test]
+fn of_big_messages_that_came_back_the_longest_ago_is_first() {
+    let mut desk = Desk::with(|config| {
+        config.consumer = Some(Consumer {
+            max_retries: 100,
+            ..Consumer::default()
+        });
+    });
+    // 8 MB is what one pull brings: some 26 of these.
+    let bodies: Vec<String> = (0..40).map(|n| format!("{n:02}{}", "x".repeat(300_000))).collect();
+    for body in &bodies {
+        desk.send(&[body]);
+    }
+    let mut all = desk.pull(100);
+    while all.len() < 40 {
+        all.extend(desk.pull(100));
+    }
+    for got in all.iter().rev() {
+        desk.settle(&[], &[(got, Some(0))]);
+        desk.wait(1);
+    }
+    let first: Vec<String> = desk.pull(100).iter().take(3).map(|got| got.body[..2].into()).collect();
+    assert_eq!(first, ["39", "38", "37"]);
+}

@@ -16,6 +16,7 @@ export const stages = [
   { name: 'native', command: cargo('test', '--no-fail-fast'), counts: cargoCounts },
   { name: 'build', command: script('scripts/build.mjs', '--skip-setup'), counts: exitCounts },
   { name: 'worker', command: nodeTests('tests/worker'), counts: nodeCounts, needs: ['build'] },
+  { name: 'kill', command: nodeTests('tests/kill'), counts: nodeCounts, needs: ['build'] },
   { name: 'clients', command: nodeTests('tests/clients'), counts: nodeCounts, needs: ['build'] },
 ].map((stage) => ({ env: toolEnv, needs: [], ...stage }));
 

@@ -1,4 +1,4 @@
-//! Who may do what: API tokens.
+//! Who may do what: API tokens here, the CloudEvents face's tokens in [`jwt`].
 //!
 //! A deployment holds its tokens in the secret `API_TOKENS`, as hashes only:
 //! ```json
@@ -6,8 +6,13 @@
 //!   "queues": ["orders-*"], "permissions": ["queues:read", "queues:write"]}]
 //! ```
 //! `account` is an account's id or `*` for all; `queues` are names in which `*` stands for anything.
+//! What one secret can't hold goes on in `API_TOKENS_2`, `API_TOKENS_3` and so on.
 //! Pure Rust: what a secret says and what headers bring are arguments. Nothing here knows HTTP, and
 //! a refusal says nothing about what exists.
+
+pub mod attempts;
+
+pub mod jwt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -55,6 +60,9 @@ pub enum AccessError {
     Wrong,
     #[error("Unauthorized: this API token does not allow this.")]
     Insufficient,
+    /// See [`attempts`].
+    #[error("Authentication error: too many wrong API tokens came from this address, so for {retry_after_s} seconds more none is looked at.")]
+    TooManyWrong { retry_after_s: u32 },
 }
 
 /// What a request's headers bring.
@@ -83,7 +91,8 @@ impl<'a> Credentials<'a> {
         Credentials { bearer, email, key }
     }
 
-    fn token(self) -> Option<&'a str> {
+    /// The token, in whichever form it came; the bearer's first.
+    pub fn token(self) -> Option<&'a str> {
         let by_key = self
             .key
             .filter(|_| self.email.is_some_and(|email| !email.is_empty()));
@@ -159,16 +168,30 @@ impl Tokens {
     /// Reads the secret. Nothing is assumed: a token that doesn't say what it is good for makes the
     /// whole secret unreadable, and then nobody gets in.
     pub fn parse(secret: Option<&str>) -> Result<Tokens, AccessError> {
-        let Some(secret) = secret.filter(|secret| !secret.trim().is_empty()) else {
-            return Err(AccessError::NotConfigured);
-        };
-        let texts: Vec<TokenText> = serde_json::from_str(secret).map_err(|error| {
-            // The error's own text may repeat what the secret says.
-            let (line, column) = (error.line(), error.column());
-            AccessError::Unreadable(format!(
-                "it is not a JSON list of tokens with exactly name, sha256, account, queues and permissions (line {line}, column {column})"
-            ))
-        })?;
+        Tokens::parse_all(secret.as_slice())
+    }
+
+    /// Reads the secrets `API_TOKENS`, `API_TOKENS_2` and so on as one list: a Worker's secret holds
+    /// 5 KB at most (Cloudflare's limits).
+    pub fn parse_all(secrets: &[impl AsRef<str>]) -> Result<Tokens, AccessError> {
+        let mut texts: Vec<TokenText> = Vec::new();
+        for (index, secret) in secrets.iter().map(AsRef::as_ref).enumerate() {
+            if secret.trim().is_empty() {
+                continue;
+            }
+            let list: Vec<TokenText> = serde_json::from_str(secret).map_err(|error| {
+                // The error's own text may repeat what the secret says.
+                let (line, column) = (error.line(), error.column());
+                let part = match index {
+                    0 => String::new(),
+                    index => format!(" of API_TOKENS_{}", index + 1),
+                };
+                AccessError::Unreadable(format!(
+                    "it is not a JSON list of tokens with exactly name, sha256, account, queues and permissions (line {line}, column {column}{part})"
+                ))
+            })?;
+            texts.extend(list);
+        }
         if texts.is_empty() {
             return Err(AccessError::NotConfigured);
         }
@@ -438,6 +461,31 @@ mod tests {
             let refusal = Tokens::parse(secret.as_deref()).map(|_| ());
             assert_eq!(refusal, Err(expected), "{secret:?}");
         }
+    }
+
+    #[test]
+    fn what_one_secret_can_not_hold_goes_on_in_others() {
+        let list = |name: &str, hash: &str| {
+            format!(
+                r#"[{{"name":"{name}","sha256":"{hash}","account":"*","queues":["*"],"permissions":[]}}]"#
+            )
+        };
+        let tokens = Tokens::parse_all(&[list("a", HASH_A), String::new(), list("b", HASH_B)])
+            .unwrap_or_else(|error| panic!("{error}"));
+        for (token, name) in [("secret-a", "a"), ("secret-b", "b")] {
+            let grant = tokens.authorize(bearer(token), None, Permissions::NONE);
+            assert_eq!(grant.map(|grant| grant.token_name), Ok(name.into()));
+        }
+        let refusal = |parts: &[String]| Tokens::parse_all(parts).map(|_| ());
+        assert_eq!(
+            refusal(&[list("a", HASH_A), "x".into()]),
+            Err(AccessError::Unreadable("it is not a JSON list of tokens with exactly name, sha256, account, queues and permissions (line 1, column 1 of API_TOKENS_2)".into()))
+        );
+        assert_eq!(
+            refusal(&[list("a", HASH_A), list("b", HASH_A)]),
+            Err(AccessError::Unreadable("in token 2, sha256 is that of an earlier token".into()))
+        );
+        assert_eq!(refusal(&[]), Err(AccessError::NotConfigured));
     }
 
     #[test]

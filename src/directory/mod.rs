@@ -123,6 +123,8 @@ pub enum UpdateError {
     QueueNotFound,
     #[error("another queue has this name")]
     NameTaken,
+    #[error("the queue's consumer has this name for its dead-letter queue")]
+    OwnDeadLetterQueue,
     #[error(transparent)]
     Storage(#[from] SqlError),
 }
@@ -264,8 +266,12 @@ impl<'a, S: Sql> Directory<'a, S> {
         settings: Settings,
         now_ms: u64,
     ) -> Result<Entry, UpdateError> {
-        if self.get(queue_id)?.is_none() {
-            return Err(UpdateError::QueueNotFound);
+        let entry = self.get(queue_id)?.ok_or(UpdateError::QueueNotFound)?;
+        let dead_letter_queue = entry
+            .consumer
+            .and_then(|entry| entry.consumer.dead_letter_queue);
+        if dead_letter_queue.as_deref() == Some(name) {
+            return Err(UpdateError::OwnDeadLetterQueue);
         }
         match self.holder(name)? {
             Some((holder_id, _)) if holder_id != queue_id => return Err(UpdateError::NameTaken),

@@ -81,6 +81,26 @@ fn a_name_is_given_once() {
 }
 
 #[test]
+fn a_queue_does_not_become_its_own_dead_letter_queue_by_a_new_name() {
+    let sql = empty();
+    let directory = Directory::new(&sql);
+    live(&directory, "q1", "orders");
+    let consumer = Consumer {
+        dead_letter_queue: Some("dead".into()),
+        ..Consumer::default()
+    };
+    directory
+        .add_consumer("q1", "c1", consumer, 150)
+        .expect("added");
+    assert_eq!(
+        directory.update("q1", "dead", Settings::default(), 200),
+        Err(UpdateError::OwnDeadLetterQueue)
+    );
+    let renamed = directory.update("q1", "alive", Settings::default(), 200);
+    assert_eq!(renamed.map(|entry| entry.name), Ok("alive".into()));
+}
+
+#[test]
 fn creating_goes_on_where_it_was_broken_off() {
     let sql = empty();
     let directory = Directory::new(&sql);

@@ -12,13 +12,20 @@ const SOONEST_MS: u64 = 1;
 pub struct Alarm {
     /// `None`: not looked up since the object woke. `Some(None)`: not armed.
     at_ms: Cell<Option<Option<u64>>>,
+    /// How often the alarm was armed since the object woke; each time is billed as a written row.
+    armed: Cell<u64>,
 }
 
 impl Alarm {
     pub fn new() -> Alarm {
         Alarm {
             at_ms: Cell::new(None),
+            armed: Cell::new(0),
         }
+    }
+
+    pub fn times_armed(&self) -> u64 {
+        self.armed.get()
     }
 
     /// Looks the alarm up where that wasn't done since the object woke.
@@ -58,6 +65,7 @@ impl Alarm {
 
     async fn arm(&self, storage: &Storage, in_ms: u64) -> Result<()> {
         let in_ms = in_ms.max(SOONEST_MS);
+        self.armed.set(self.armed.get().saturating_add(1));
         self.at_ms
             .set(Some(Some(Date::now().as_millis().saturating_add(in_ms))));
         // The crate takes a number as a distance from now, in milliseconds.

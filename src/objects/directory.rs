@@ -6,15 +6,16 @@ use super::platform::{
     answer_response, failed, fetch_in_time, internal_request, log, now_ms, queue_names,
     random_bytes, stub, told, Deadline, QUEUE,
 };
-use super::sql::ObjectSql;
+use super::sql::{ObjectSql, Usage};
 use crate::access::{AccessError, QueueNames};
 use crate::directory::{Directory, Entry, List, Pending, Task, MAX_QUEUES, SCHEMA};
-use crate::queue::{Config, Settings, Sql, SqlError};
+use crate::queue::{Config, Consumer, Settings, Sql, SqlError};
 use crate::rest::page::{parse_list, ListQuery};
 use crate::rest::{
     self, consumers, queues, AccountRoute, Answer, ApiError, Id, Plane, QueueRoute, Route,
 };
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use worker::{durable_object, DurableObject, Env, Request, Response, Result, State};
 
 /// Changes that one alarm hands on.
@@ -27,7 +28,10 @@ pub struct DirectoryObject {
     state: State,
     env: Env,
     alarm: Alarm,
+    usage: Usage,
     has_tables: Cell<bool>,
+    /// Names of queues that a request is creating right now: others can't have them.
+    creating: RefCell<BTreeSet<String>>,
 }
 
 impl DurableObject for DirectoryObject {
@@ -36,7 +40,9 @@ impl DurableObject for DirectoryObject {
             state,
             env,
             alarm: Alarm::new(),
+            usage: Usage::default(),
             has_tables: Cell::new(false),
+            creating: RefCell::new(BTreeSet::new()),
         }
     }
 
@@ -154,6 +160,7 @@ impl DirectoryObject {
             QueueRoute::GetConsumer(id) => consumers::encode_consumer(&entry, id.as_str()),
             QueueRoute::CreateConsumer => {
                 let consumer = consumers::parse_consumer(call.body, &entry.name)?;
+                call.allow_dead_letter_queue(&consumer)?;
                 let id = Id::from(random_bytes()?);
                 let entry = self
                     .change(|directory| {
@@ -164,6 +171,7 @@ impl DirectoryObject {
             }
             QueueRoute::PutConsumer(id) => {
                 let consumer = consumers::parse_consumer(call.body, &entry.name)?;
+                call.allow_dead_letter_queue(&consumer)?;
                 let entry = self
                     .change(|directory| {
                         directory.put_consumer(queue_id, id.as_str(), consumer, now_ms)
@@ -202,8 +210,14 @@ impl DirectoryObject {
     async fn create(&self, name: &str, settings: Settings) -> Result<Entry, ApiError> {
         let id = Id::from(random_bytes()?);
         let now_ms = now_ms();
-        self.change(|directory| directory.create(name, settings, id.as_str(), now_ms))
-            .await
+        if !self.creating.borrow_mut().insert(name.to_owned()) {
+            return Err(ApiError::QueueExists);
+        }
+        let created = self
+            .change(|directory| directory.create(name, settings, id.as_str(), now_ms))
+            .await;
+        self.creating.borrow_mut().remove(name);
+        created
     }
 
     /// The id of the queue of this name, made where there is none.
@@ -228,7 +242,7 @@ impl DirectoryObject {
     /// now stays pending, and the alarm tries again.
     async fn change<E>(
         &self,
-        change: impl FnOnce(&Directory<'_, ObjectSql>) -> Result<Entry, E>,
+        change: impl FnOnce(&Directory<'_, ObjectSql<'_>>) -> Result<Entry, E>,
     ) -> Result<Entry, ApiError>
     where
         E: From<SqlError> + Into<ApiError> + std::fmt::Debug,
@@ -266,17 +280,19 @@ impl DirectoryObject {
     /// Hands on what is pending; true when there may be more.
     async fn hand_on_pending(&self) -> Result<bool, ApiError> {
         let pending = self.operate(|directory| directory.pending(PENDING_PER_ALARM))?;
-        let more = pending.len() as u64 == PENDING_PER_ALARM;
+        let mut more = pending.len() as u64 == PENDING_PER_ALARM;
         for Pending {
             queue_id,
             version,
             task,
         } in pending
         {
-            match task {
-                Task::Configure(config) => self.configure(&queue_id, version, config).await?,
-                Task::Delete => self.destroy(&queue_id).await?,
-            }
+            let handed_on = match task {
+                Task::Configure(config) => self.configure(&queue_id, version, config).await,
+                Task::Delete => self.destroy(&queue_id).await,
+            };
+            // One queue that can't be reached keeps no other waiting.
+            more |= handed_on.is_err();
         }
         Ok(more)
     }
@@ -297,12 +313,12 @@ impl DirectoryObject {
     /// Runs an operation of the directory in a transaction.
     fn operate<T, E>(
         &self,
-        operation: impl FnOnce(&Directory<'_, ObjectSql>) -> Result<T, E>,
+        operation: impl FnOnce(&Directory<'_, ObjectSql<'_>>) -> Result<T, E>,
     ) -> Result<T, ApiError>
     where
         E: From<SqlError> + Into<ApiError> + std::fmt::Debug,
     {
-        let value = ObjectSql::transaction(&self.state.storage(), |sql| {
+        let value = ObjectSql::transaction(&self.state.storage(), &self.usage, |sql| {
             if !self.has_tables.get() {
                 for table in SCHEMA {
                     sql.execute(table, Vec::new())?;
@@ -321,6 +337,15 @@ impl Call<'_> {
         match self.names.allow(name) {
             true => Ok(()),
             false => Err(AccessError::Insufficient.into()),
+        }
+    }
+
+    /// A dead-letter queue is written to and made where it is missing, so it must be one of the
+    /// token's queues as well.
+    fn allow_dead_letter_queue(&self, consumer: &Consumer) -> Result<(), ApiError> {
+        match &consumer.dead_letter_queue {
+            Some(name) => self.allow(name),
+            None => Ok(()),
         }
     }
 

@@ -1,8 +1,10 @@
 //! What objects and the Worker say to each other besides requests of clients, which are handed on
 //! as they came. Clients can't say these things: the Worker hands on nothing but routes of the API.
 
-use crate::queue::record::Records;
-use crate::queue::{Config, SqlError, TransferredMessage};
+use crate::cloudevents::EventsError;
+use crate::queue::record::{Record, Records};
+use crate::queue::{Config, NewMessage, SendReceipt, SendRequest, SqlError, TransferredMessage};
+use crate::rest::{ApiError, Id};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -17,9 +19,22 @@ pub const DESTROY: &str = "/internal/destroy";
 pub const PURGE: &str = "/internal/purge";
 /// To a queue's object: take these messages. The body is a [`Handover`].
 pub const RECEIVE: &str = "/internal/receive";
+/// To a queue's object: store these messages, which came over the CloudEvents face. The body is an
+/// [`EventSend`], the answer [`EventsSent`] as JSON; 404 when the object's queue is another one.
+/// Refusals of this and the next two are in that face's final form.
+pub const SEND: &str = "/internal/send";
+/// To a queue's object: hand out messages to a client of the CloudEvents face. The body is a
+/// [`Take`](crate::cloudevents::receive::Take) as JSON, the answer that face's final one.
+pub const TAKE: &str = "/internal/take";
+/// To a queue's object: remove what is pending. The body is a
+/// [`Drain`](crate::cloudevents::receive::Drain) as JSON, the answer that face's final one.
+pub const DRAIN: &str = "/internal/drain";
 /// To a directory: the id of the queue of this name, made where there is none. The body is the
 /// name, the answer [`Resolved`] as JSON.
 pub const RESOLVE: &str = "/internal/resolve";
+/// To a directory: the id of the queue that is this channel. The body is a [`Channel`] as JSON, the
+/// answer [`Resolved`] as JSON; 404 when there is none and none is to be made.
+pub const RESOLVE_CHANNEL: &str = "/internal/resolve-channel";
 
 /// What a queue is to be. Of two the one with the higher version counts.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,13 +76,7 @@ impl Handover {
     }
 
     pub fn decode(body: &[u8]) -> Result<Handover, HandoverError> {
-        let (heading, records) = body
-            .iter()
-            .position(|&byte| byte == b'\n')
-            .and_then(|end| body.split_at_checked(end))
-            .ok_or(HandoverError::NoHeading)?;
-        let heading: Heading = serde_json::from_slice(heading)?;
-        let mut records = Records::of(records.strip_prefix(b"\n").unwrap_or(records));
+        let (heading, mut records) = heading_and_records::<Heading>(body)?;
         let messages = (0..heading.count)
             .map(|_| Ok(TransferredMessage::of(records.next_record()?)))
             .collect::<Result<_, HandoverError>>()?;
@@ -79,6 +88,105 @@ impl Handover {
     }
 }
 
+/// Messages that the CloudEvents face hands to a queue's object.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EventSend {
+    /// The channel they are for, which is the queue's name.
+    pub channel: String,
+    pub request: SendRequest,
+}
+
+/// What stands in the first line of an [`EventSend`]; the messages' records follow it.
+#[derive(Serialize, Deserialize)]
+struct EventHeading {
+    channel: String,
+    delays_s: Vec<Option<u32>>,
+    idempotency_key: Option<String>,
+}
+
+/// What became of an [`EventSend`].
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventsSent {
+    /// The messages' ids, 32 hexadecimal digits each.
+    pub ids: Vec<String>,
+    /// When they were sent, in milliseconds since the Unix epoch.
+    pub sent_ms: u64,
+    /// True when the idempotency key was known: the answer is the first send's.
+    pub repeated: bool,
+}
+
+impl From<SendReceipt> for EventsSent {
+    fn from(receipt: SendReceipt) -> EventsSent {
+        let id = |id| Id::from(id).as_str().to_owned();
+        EventsSent {
+            ids: receipt.ids.into_iter().map(id).collect(),
+            sent_ms: receipt.sent_ms,
+            repeated: receipt.repeated,
+        }
+    }
+}
+
+impl EventSend {
+    pub fn encode(&self) -> Result<Vec<u8>, HandoverError> {
+        let SendRequest {
+            messages,
+            idempotency_key,
+        } = &self.request;
+        let mut out = serde_json::to_vec(&EventHeading {
+            channel: self.channel.clone(),
+            delays_s: messages.iter().map(|message| message.delay_s).collect(),
+            idempotency_key: idempotency_key.clone(),
+        })?;
+        out.push(b'\n');
+        for message in messages {
+            Record {
+                // The queue gives the ids.
+                id: [0; 16],
+                form: message.form,
+                size: message.size,
+                death: None,
+                content: &message.content,
+            }
+            .put(&mut out);
+        }
+        Ok(out)
+    }
+
+    pub fn decode(body: &[u8]) -> Result<EventSend, HandoverError> {
+        let (heading, mut records) = heading_and_records::<EventHeading>(body)?;
+        let message = |delay_s| {
+            let record = records.next_record()?;
+            Ok(NewMessage {
+                form: record.form,
+                content: record.content.to_vec(),
+                size: record.size,
+                delay_s,
+            })
+        };
+        let messages = heading.delays_s.into_iter().map(message);
+        Ok(EventSend {
+            channel: heading.channel,
+            request: SendRequest {
+                messages: messages.collect::<Result<_, HandoverError>>()?,
+                idempotency_key: heading.idempotency_key,
+            },
+        })
+    }
+}
+
+/// Splits a body into its first line, which is JSON, and the records that follow it.
+fn heading_and_records<T: for<'a> Deserialize<'a>>(
+    body: &[u8],
+) -> Result<(T, Records<'_>), HandoverError> {
+    let (heading, records) = body
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .and_then(|end| body.split_at_checked(end))
+        .ok_or(HandoverError::NoHeading)?;
+    let records = records.strip_prefix(b"\n").unwrap_or(records);
+    Ok((serde_json::from_slice(heading)?, Records::of(records)))
+}
+
 /// Our bug: objects of one deployment understand each other.
 #[derive(Debug, Error)]
 pub enum HandoverError {
@@ -88,6 +196,14 @@ pub enum HandoverError {
     Heading(#[from] serde_json::Error),
     #[error(transparent)]
     Record(#[from] SqlError),
+}
+
+/// A channel that is looked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Channel {
+    pub name: String,
+    /// Make it where there is none, with a consumer, so that both faces can pull from it.
+    pub make: bool,
 }
 
 /// A queue found by its name.
@@ -108,4 +224,21 @@ pub fn queue_object_name(account_id: &str, queue_id: &str) -> String {
 /// The account and the queue that an object's name names.
 pub fn parse_queue_object_name(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
+}
+
+/// What the objects refuse, as the CloudEvents face says it.
+impl From<ApiError> for EventsError {
+    fn from(error: ApiError) -> EventsError {
+        match error {
+            ApiError::QueueNotFound(_) => EventsError::ChannelNotFound,
+            ApiError::TooManyQueues => EventsError::TooManyChannels,
+            ApiError::NoConsumer => EventsError::NoConsumer,
+            ApiError::DeliveryPaused => EventsError::Paused,
+            ApiError::TooManyOut => EventsError::TooManyOut,
+            ApiError::StorageFull => EventsError::StorageFull,
+            ApiError::Unreachable => EventsError::Unreachable,
+            ApiError::TimedOut => EventsError::TimedOut,
+            _ => EventsError::Internal,
+        }
+    }
 }

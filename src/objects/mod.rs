@@ -7,18 +7,24 @@ mod alarm;
 #[cfg(target_arch = "wasm32")]
 mod directory;
 pub mod internal;
+pub mod line;
 #[cfg(target_arch = "wasm32")]
 mod platform;
+#[cfg(target_arch = "wasm32")]
+mod poll;
 #[cfg(target_arch = "wasm32")]
 mod queue;
 #[cfg(target_arch = "wasm32")]
 mod sql;
+#[cfg(target_arch = "wasm32")]
+mod wishes;
 
 #[cfg(target_arch = "wasm32")]
 pub use self::{
     directory::DirectoryObject,
     platform::{
-        answer_response, failed, fetch_in_time, stub, Deadline, DIRECTORY, QUEUE, QUEUE_NAMES,
+        answer_response, failed, fetch_in_time, now_ms, stub, Deadline, DIRECTORY, QUEUE,
+        QUEUE_NAMES,
     },
     queue::QueueObject,
 };

@@ -70,10 +70,14 @@ pub fn answer_response(answer: Answer) -> worker::Result<Response> {
     for (name, value) in &answer.headers {
         headers.set(name, value)?;
     }
-    Ok(ResponseBuilder::new()
+    let response = ResponseBuilder::new()
         .with_status(answer.status)
-        .with_headers(headers)
-        .fixed(answer.body))
+        .with_headers(headers);
+    // A status such as 204 goes without a body altogether.
+    Ok(match answer.body.is_empty() {
+        true => response.empty(),
+        false => response.fixed(answer.body),
+    })
 }
 
 /// Names of the bindings in `wrangler.toml`.
@@ -83,6 +87,8 @@ pub const DIRECTORY: &str = "DIRECTORY";
 pub const QUEUE_NAMES: &str = "x-pullq-queues";
 /// The setting that says how bodies of content type json are served: `base64` or `text`.
 const JSON_BODIES: &str = "JSON_BODIES";
+/// The setting that has rows counted: `on`.
+const COUNT_ROWS: &str = "COUNT_ROWS";
 
 /// The object of this name.
 pub fn stub(env: &Env, binding: &str, name: &str) -> Result<Stub, ApiError> {
@@ -96,6 +102,12 @@ pub fn json_bodies(env: &Env) -> JsonBodies {
         Ok(value) if value.to_string() == "text" => JsonBodies::PlainText,
         _ => JsonBodies::Base64,
     }
+}
+
+/// Whether answers say how many rows were written and read.
+pub fn counts_rows(env: &Env) -> bool {
+    env.var(COUNT_ROWS)
+        .is_ok_and(|value| value.to_string() == "on")
 }
 
 /// The queues that the request's token is good for.

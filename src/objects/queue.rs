@@ -2,23 +2,38 @@
 
 use super::alarm::Alarm;
 use super::internal::{self, Configuration, Handover, Resolved};
+use super::line::{Line, ANSWER_WITHIN_MS};
 use super::platform::{
-    answer_response, failed, fetch_in_time, internal_request, json_bodies, log, now_ms,
-    queue_names, random_bytes, read_json, stub, told, Deadline, DIRECTORY, QUEUE,
+    answer_response, counts_rows, failed, fetch_in_time, internal_request, json_bodies, log,
+    now_ms, queue_names, random_bytes, read_json, stub, told, Deadline, DIRECTORY, QUEUE,
 };
-use super::sql::ObjectSql;
+use super::poll::{answer_when_there, answer_with, Found, Wish};
+use super::sql::{ObjectSql, Usage};
+use super::wishes::{events_answer, PullWish, TakeWish};
 use crate::access::{AccessError, QueueNames};
+use crate::cloudevents::receive::{encode_drained, Drain, Take};
+use crate::cloudevents::EventsError;
 use crate::queue::{Queue, SendError, SendRequest, SqlError};
 use crate::rest::form::JsonBodies;
 use crate::rest::messages::peek::PeekForm;
+use crate::rest::messages::pull::PullCall;
 use crate::rest::{
     self, messages, queues, AccountRoute, Answer, ApiError, MessageRoute, Plane, QueueRoute, Route,
 };
 use std::cell::{Cell, RefCell};
-use worker::{durable_object, DurableObject, Env, Request, Response, Result, State};
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+use worker::{durable_object, Delay, DurableObject, Env, Request, Response, State};
+
+type Result<T, E = worker::Error> = std::result::Result<T, E>;
 
 /// The header with which a send can be repeated safely; pullq's own.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// With the setting `COUNT_ROWS=on`, answers say in these headers how many rows the queue's object
+/// has written and read since it woke, alarms included.
+const ROWS_WRITTEN: &str = "x-pullq-rows-written";
+const ROWS_READ: &str = "x-pullq-rows-read";
 /// Moves that one alarm does before it yields to other requests.
 const MOVES_PER_ALARM: u32 = 20;
 /// A move that failed is tried again after this, twice as long each time.
@@ -27,11 +42,19 @@ const LAST_MOVE_RETRY_MS: u64 = 60_000;
 
 #[durable_object]
 pub struct QueueObject {
+    host: Rc<Host>,
+}
+
+/// What a queue's object has, shared with requests that wait.
+pub struct Host {
     state: State,
     env: Env,
     /// Opened from the tables at the first request; dropped after an operation that failed.
     queue: RefCell<Option<Queue>>,
     alarm: Alarm,
+    line: Line,
+    usage: Usage,
+    json_bodies: JsonBodies,
     /// Moves to another queue that failed in a row.
     failed_moves: Cell<u32>,
 }
@@ -39,23 +62,41 @@ pub struct QueueObject {
 impl DurableObject for QueueObject {
     fn new(state: State, env: Env) -> QueueObject {
         QueueObject {
-            state,
-            env,
-            queue: RefCell::new(None),
-            alarm: Alarm::new(),
-            failed_moves: Cell::new(0),
+            host: Rc::new(Host {
+                usage: Usage {
+                    counts: counts_rows(&env),
+                    ..Usage::default()
+                },
+                json_bodies: json_bodies(&env),
+                state,
+                env,
+                queue: RefCell::new(None),
+                alarm: Alarm::new(),
+                line: Line::default(),
+                failed_moves: Cell::new(0),
+            }),
         }
     }
 
     async fn fetch(&self, mut request: Request) -> Result<Response> {
-        let answer = match self.answer(&mut request).await {
-            Ok(answer) => answer,
-            Err(error) => error.into(),
-        };
-        answer_response(answer)
+        match self.host.answer(&mut request).await {
+            Ok(response) => Ok(response),
+            Err(error) => answer_response(error.into()),
+        }
     }
 
     async fn alarm(&self) -> Result<Response> {
+        self.host.alarm().await?;
+        Response::empty()
+    }
+}
+
+impl Host {
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+
+    async fn alarm(self: &Rc<Self>) -> Result<()> {
         let storage = self.state.storage();
         self.alarm.fired(&storage).await?;
         let ticked = self.operate(Plane::Control, |queue, sql, now_ms| queue.tick(sql, now_ms));
@@ -63,15 +104,14 @@ impl DurableObject for QueueObject {
             Ok(()) => self.move_messages().await,
             Err(ApiError::QueueNotFound(_)) => None,
             // The fallback stands: the next alarm tries again.
-            Err(_) => return Response::empty(),
+            Err(_) => return Ok(()),
         };
         self.alarm.next(&storage, next_ms).await?;
-        Response::empty()
+        self.call_next();
+        Ok(())
     }
-}
 
-impl QueueObject {
-    async fn answer(&self, request: &mut Request) -> Result<Answer, ApiError> {
+    async fn answer(self: &Rc<Self>, request: &mut Request) -> Result<Response, ApiError> {
         let path = request.path();
         let method = request.method().to_string();
         let key = request.headers().get(IDEMPOTENCY_KEY).ok().flatten();
@@ -83,18 +123,29 @@ impl QueueObject {
             .look_up(&self.state.storage())
             .await
             .map_err(|error| log(ApiError::Internal, "no alarm", &error))?;
-        let answer = match path.as_str() {
-            internal::CONFIGURE => self.configure(&body)?,
-            internal::DESTROY => return self.destroy().await,
-            internal::RECEIVE => self.receive(&body)?,
-            internal::PURGE => self.purge()?,
+        let served = match path.as_str() {
+            internal::CONFIGURE => Served::AtOnce(self.configure(&body)?),
+            internal::DESTROY => Served::AtOnce(self.destroy().await?),
+            internal::RECEIVE => Served::AtOnce(self.receive(&body)?),
+            internal::PURGE => Served::AtOnce(self.purge()?),
+            internal::TAKE => self.take(&body)?,
+            internal::DRAIN => Served::AtOnce(self.drain(&body)?),
             _ => {
                 self.check_name(&queue_names(request)?)?;
                 self.serve(&method, &path, key, &body)?
             }
         };
         self.arm().await?;
-        Ok(answer)
+        self.call_next();
+        match served {
+            Served::AtOnce(mut answer) => {
+                self.tell_usage(&mut answer);
+                answer_response(answer)
+            }
+            Served::With(wish, found) => answer_with(self, wish, found),
+            Served::WhenThere(wish, wait_ms) => answer_when_there(self, wish, wait_ms),
+        }
+        .map_err(failed)
     }
 
     /// Serves a request of a client.
@@ -104,7 +155,7 @@ impl QueueObject {
         path: &str,
         key: Option<String>,
         body: &[u8],
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Served, ApiError> {
         let route = rest::route::route(method, path)?;
         let Route::Account {
             to: AccountRoute::Queue { to, .. },
@@ -113,7 +164,10 @@ impl QueueObject {
         else {
             return Err(ApiError::UnknownRoute);
         };
-        match to {
+        let answer = match to {
+            QueueRoute::Messages(MessageRoute::Pull) => {
+                return self.pull(messages::pull::parse_pull(body)?)
+            }
             QueueRoute::Messages(to) => self.messages(to, key, body),
             QueueRoute::Metrics => self.operate(Plane::Control, |queue, sql, _| {
                 Ok::<_, SqlError>(queues::encode_metrics(&queue.metrics(sql)?))
@@ -122,6 +176,62 @@ impl QueueObject {
                 Ok::<_, SqlError>(queues::encode_purge_status(queue.purged_ms()))
             }),
             _ => Err(ApiError::UnknownRoute),
+        };
+        answer.map(Served::AtOnce)
+    }
+
+    /// Pulls at once where it can or must, and otherwise waits in line.
+    fn pull(&self, call: PullCall) -> Result<Served, ApiError> {
+        let wish = PullWish(call.request);
+        if call.wait_ms > 0 && self.line.has_uncalled(now_ms()) {
+            return Ok(Served::WhenThere(Rc::new(wish), call.wait_ms));
+        }
+        let (answer, found) = wish.pull(self)?;
+        if found.is_empty() && call.wait_ms > 0 {
+            return Ok(Served::WhenThere(Rc::new(wish), call.wait_ms));
+        }
+        Ok(Served::AtOnce(answer))
+    }
+
+    /// Serves a receive of the CloudEvents face.
+    fn take(&self, body: &[u8]) -> Result<Served, ApiError> {
+        let take: Take = serde_json::from_slice(body).map_err(failed)?;
+        if let Err(error) = self.check_channel(&take.channel) {
+            return Ok(Served::AtOnce(EventsError::from(error).into()));
+        }
+        let (wait_ms, is_peek) = (take.wait_ms, take.is_peek);
+        let wish = Rc::new(TakeWish(take));
+        let must_wait = wait_ms > 0 && self.line.has_uncalled(now_ms());
+        Ok(match (!must_wait).then(|| wish.attempt(self)).flatten() {
+            Some(found) if is_peek => Served::AtOnce(events_answer(found.body)),
+            Some(found) => Served::With(wish, found),
+            None if wait_ms > 0 => Served::WhenThere(wish, wait_ms),
+            None => Served::AtOnce(events_answer(wish.nothing(self))),
+        })
+    }
+
+    /// Serves an ack_all of the CloudEvents face.
+    fn drain(&self, body: &[u8]) -> Result<Answer, ApiError> {
+        let drain: Drain = serde_json::from_slice(body).map_err(failed)?;
+        let drained = self.check_channel(&drain.channel).and_then(|()| {
+            self.operate(Plane::Messages, |queue, sql, now_ms| {
+                queue.drain(sql, now_ms)
+            })
+        });
+        Ok(match drained {
+            Ok(count) => events_answer(encode_drained(count)),
+            Err(error) => EventsError::from(error).into(),
+        })
+    }
+
+    /// Refuses a channel that this queue is not, or is no longer since it was renamed.
+    fn check_channel(&self, channel: &str) -> Result<(), ApiError> {
+        let is_this = self.operate(Plane::Messages, |queue, _, _| {
+            Ok::<_, SqlError>(queue.config().queue_name == channel)
+        })?;
+        match is_this {
+            true => Ok(()),
+            false => Err(ApiError::QueueNotFound(Plane::Messages)),
         }
     }
 
@@ -133,18 +243,12 @@ impl QueueObject {
     ) -> Result<Answer, ApiError> {
         match to {
             MessageRoute::Send => {
-                self.send(messages::send::parse_send(body, self.json_bodies(), key)?)
+                self.send(messages::send::parse_send(body, self.json_bodies, key)?)
             }
             MessageRoute::SendBatch => {
-                self.send(messages::send::parse_batch(body, self.json_bodies(), key)?)
+                self.send(messages::send::parse_batch(body, self.json_bodies, key)?)
             }
-            MessageRoute::Pull => {
-                let call = messages::pull::parse_pull(body)?;
-                self.operate(Plane::Messages, |queue, sql, now_ms| {
-                    let pulled = queue.pull(sql, now_ms, call.request)?;
-                    messages::pull::encode_pulled(&pulled, &queue.metrics(sql)?)
-                })
-            }
+            MessageRoute::Pull => Err(ApiError::UnknownRoute),
             MessageRoute::Settle => {
                 let call = messages::settle::parse_settle(body)?;
                 let settlement = self.operate(Plane::Messages, |queue, sql, now_ms| {
@@ -195,10 +299,10 @@ impl QueueObject {
 
     /// Runs an operation of the queue in a transaction. What failed is undone, in the database and,
     /// by forgetting it, in memory.
-    fn operate<T, E>(
+    pub fn operate<T, E>(
         &self,
         plane: Plane,
-        operation: impl FnOnce(&mut Queue, &ObjectSql, u64) -> Result<T, E>,
+        operation: impl FnOnce(&mut Queue, &ObjectSql<'_>, u64) -> Result<T, E>,
     ) -> Result<T, ApiError>
     where
         E: Into<ApiError> + std::fmt::Debug,
@@ -206,7 +310,7 @@ impl QueueObject {
         let now_ms = now_ms();
         // Taken out: after a failure there is nothing to put back.
         let known = self.queue.take();
-        let (queue, value) = ObjectSql::transaction(&self.state.storage(), |sql| {
+        let (queue, value) = ObjectSql::transaction(&self.state.storage(), &self.usage, |sql| {
             let opened = match known {
                 Some(queue) => Some(queue),
                 None => Queue::open(sql, now_ms).map_err(told)?,
@@ -224,7 +328,7 @@ impl QueueObject {
         let seal_key = random_bytes()?;
         let now_ms = now_ms();
         let known = self.queue.take();
-        let queue = ObjectSql::transaction(&self.state.storage(), |sql| {
+        let queue = ObjectSql::transaction(&self.state.storage(), &self.usage, |sql| {
             let opened = match known {
                 Some(queue) => Some(queue),
                 None => Queue::open(sql, now_ms)?,
@@ -285,7 +389,7 @@ impl QueueObject {
     }
 
     /// Sees to it that the alarm fires in time for what happens next by itself.
-    async fn arm(&self) -> Result<(), ApiError> {
+    pub async fn arm(&self) -> Result<(), ApiError> {
         let next_ms = self.next_event_in_ms();
         match next_ms {
             Some(in_ms) => self
@@ -359,7 +463,63 @@ impl QueueObject {
         Ok(true)
     }
 
-    fn json_bodies(&self) -> JsonBodies {
-        json_bodies(&self.env)
+    /// Adds what the object has cost so far, where that is counted.
+    fn tell_usage(&self, answer: &mut Answer) {
+        if self.usage.counts {
+            let written = self.usage.rows_written.get() + self.alarm.times_armed();
+            let read = self.usage.rows_read.get();
+            answer.headers.push((ROWS_WRITTEN, written.to_string()));
+            answer.headers.push((ROWS_READ, read.to_string()));
+        }
     }
+
+    /// Calls the first in line when there may be something for it.
+    pub fn call_next(self: &Rc<Self>) {
+        self.call(1);
+    }
+
+    /// Calls the first `count` in line. Calls that nobody answers go to the next ones.
+    fn call(self: &Rc<Self>, count: usize) {
+        let now_ms = now_ms();
+        if !self.line.has_uncalled(now_ms) {
+            return;
+        }
+        let may_deliver = match self.queue.borrow_mut().as_mut() {
+            Some(queue) => queue.may_deliver(now_ms),
+            None => true,
+        };
+        if may_deliver {
+            let called = (0..count).filter(|_| self.line.call_next(now_ms)).count();
+            let host = Rc::clone(self);
+            self.later(Duration::from_millis(ANSWER_WITHIN_MS), async move {
+                host.call(called.saturating_mul(2));
+            });
+        }
+    }
+
+    /// Does something after a while, whatever becomes of the request that asks for it.
+    pub fn later(&self, after: Duration, what: impl Future<Output = ()> + 'static) {
+        self.state.wait_until(async move {
+            Delay::from(after).await;
+            what.await;
+        });
+    }
+
+    /// Makes messages deliverable again whose delivery never arrived.
+    pub async fn take_back(self: &Rc<Self>, lease_ids: &[String]) {
+        // What can't be taken back now comes back when its lease ends.
+        let _ = self.operate(Plane::Messages, |queue, sql, now_ms| {
+            queue.take_back(sql, now_ms, lease_ids)
+        });
+        self.call_next();
+    }
+}
+
+/// How a request is served.
+enum Served {
+    AtOnce(Answer),
+    /// With messages that count as delivered when the answer has arrived.
+    With(Rc<dyn Wish>, Found),
+    /// As soon as there are messages, after so many milliseconds at the latest.
+    WhenThere(Rc<dyn Wish>, u64),
 }

@@ -1,6 +1,7 @@
 //! A Durable Object's SQLite as the queue's [`Sql`], and the transaction around an operation.
 
 use crate::queue::{Flow, Row, Sql, SqlError, Value};
+use std::cell::Cell;
 use wasm_bindgen::prelude::*;
 use worker::{SqlStorage, SqlStorageValue, Storage};
 
@@ -16,19 +17,42 @@ extern "C" {
     ) -> Result<(), JsValue>;
 }
 
-/// The database of this object.
-pub struct ObjectSql {
-    sql: SqlStorage,
+/// Rows that this object has written and read since it woke, as the platform counts and bills them.
+/// Counting costs calls of its own, so it is done only where somebody asked for it.
+#[derive(Debug, Default)]
+pub struct Usage {
+    pub counts: bool,
+    pub rows_written: Cell<u64>,
+    pub rows_read: Cell<u64>,
 }
 
-impl ObjectSql {
+impl Usage {
+    pub fn add(&self, written: u64, read: u64) {
+        self.rows_written
+            .set(self.rows_written.get().saturating_add(written));
+        self.rows_read
+            .set(self.rows_read.get().saturating_add(read));
+    }
+}
+
+/// The database of this object.
+pub struct ObjectSql<'a> {
+    sql: SqlStorage,
+    usage: &'a Usage,
+}
+
+impl<'a> ObjectSql<'a> {
     /// Runs `work` in a transaction, which is kept when it answers `Ok` and undone when it answers
     /// `Err`.
     pub fn transaction<T, E: From<SqlError>>(
         storage: &Storage,
-        work: impl FnOnce(&ObjectSql) -> Result<T, E>,
+        usage: &'a Usage,
+        work: impl FnOnce(&ObjectSql<'a>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let database = ObjectSql { sql: storage.sql() };
+        let database = ObjectSql {
+            sql: storage.sql(),
+            usage,
+        };
         let mut work = Some(work);
         let mut result = None;
         let transactional: &TransactionalStorage = storage.as_raw().unchecked_ref();
@@ -54,7 +78,7 @@ impl ObjectSql {
     }
 }
 
-impl Sql for ObjectSql {
+impl Sql for ObjectSql<'_> {
     fn run(
         &self,
         statement: &'static str,
@@ -73,6 +97,10 @@ impl Sql for ObjectSql {
                     .and_then(value_row)
                     .and_then(&mut *read);
             }
+        }
+        if self.usage.counts {
+            self.usage
+                .add(cursor.rows_written() as u64, cursor.rows_read() as u64);
         }
         outcome.map(|_| ())
     }
@@ -104,5 +132,9 @@ fn value_row(columns: Vec<SqlStorageValue>) -> Result<Row, SqlError> {
 }
 
 fn refused(error: worker::Error) -> SqlError {
-    SqlError::Refused(error.to_string())
+    let why = error.to_string();
+    match why.contains("SQLITE_FULL") {
+        true => SqlError::Full,
+        false => SqlError::Refused(why),
+    }
 }

@@ -89,7 +89,7 @@ pub(super) struct Due {
 }
 
 /// What a queue says about itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metrics {
     /// Messages not acknowledged: waiting, delayed and leased.
     pub backlog_count: u64,

@@ -228,6 +228,18 @@ impl Holds {
         }
     }
 
+    /// Messages that are somebody's at `now_ms`: their lease runs, or they move to another queue.
+    pub fn taken(&self, now_ms: u64) -> impl Iterator<Item = Slot> + '_ {
+        self.out
+            .iter()
+            .filter(move |(_, &out)| match self.hold_of(out) {
+                Some((Kind::Leased, until_ms)) => until_ms > now_ms,
+                Some((Kind::Moving(_), _)) => true,
+                _ => false,
+            })
+            .map(|(&slot, _)| slot)
+    }
+
     /// Messages whose hold has ended by `now_ms`, the longest ended first.
     pub fn ended(&self, now_ms: u64) -> impl Iterator<Item = Entry> + '_ {
         self.ended_since(0, now_ms)

@@ -102,9 +102,15 @@ impl Basket {
         self.wanted.saturating_sub(self.found.len())
     }
 
-    fn add(&mut self, slot: Slot, attempts: u32, sent_ms: u64, record: Record<'_>) {
-        self.room_bytes = self.room_bytes.saturating_sub(record.content.len());
-        self.found.push(Found {
+    fn put(&mut self, found: Found) {
+        self.room_bytes = self.room_bytes.saturating_sub(found.content.len());
+        self.found.push(found);
+    }
+}
+
+impl Found {
+    fn new(slot: Slot, attempts: u32, sent_ms: u64, record: Record<'_>) -> Found {
+        Found {
             slot,
             attempts,
             sent_ms,
@@ -113,7 +119,7 @@ impl Basket {
             size: record.size,
             death: record.death,
             content: record.content.to_vec(),
-        });
+        }
     }
 }
 
@@ -136,13 +142,26 @@ impl Queue {
         request: PullRequest,
     ) -> Result<Pulled, PullError> {
         let consumer = self.config.consumer.as_ref().ok_or(PullError::NoConsumer)?;
-        if self.config.settings.delivery_paused {
-            return Err(PullError::Paused);
-        }
         let wanted = request.batch_size.unwrap_or(consumer.batch_size);
         let visibility_timeout_ms = request
             .visibility_timeout_ms
             .unwrap_or(consumer.visibility_timeout_ms);
+        self.take(sql, wall_ms, wanted, visibility_timeout_ms)
+    }
+
+    /// Leases up to `wanted` messages, whether or not the queue has a pull consumer.
+    ///
+    /// Rows written: one, or none when there is nothing to deliver.
+    pub fn take(
+        &mut self,
+        sql: &impl Sql,
+        wall_ms: u64,
+        wanted: u32,
+        visibility_timeout_ms: u64,
+    ) -> Result<Pulled, PullError> {
+        if self.config.settings.delivery_paused {
+            return Err(PullError::Paused);
+        }
         let now_ms = self.clock.advance(wall_ms);
         self.sweep(sql, now_ms)?;
 
@@ -165,6 +184,16 @@ impl Queue {
         self.ledger.matured = cursors.matured;
         self.lease(sql, now_ms, visibility_timeout_ms, basket.found)
             .map_err(PullError::from)
+    }
+
+    /// False when a pull now would surely bring nothing; looks at no table.
+    pub fn may_deliver(&mut self, wall_ms: u64) -> bool {
+        let now_ms = self.clock.advance(wall_ms);
+        !self.config.settings.delivery_paused
+            && (self.ledger.head.block <= self.ledger.last_block
+                || self.due.matured_waiting
+                || self.due.maturity_ms <= now_ms
+                || self.holds.ended(now_ms).next().is_some())
     }
 
     pub(super) fn cursors(&self) -> Cursors {
@@ -224,52 +253,24 @@ impl Queue {
     }
 
     /// Reads messages whose places are known, in the given order.
+    ///
+    /// They are read in portions: blocks come in the order of their ids, and a basket that is full
+    /// by size must not leave out those that stand first and lie last.
     pub(super) fn find_entries(
         &self,
         sql: &impl Sql,
         entries: &[Entry],
         basket: &mut Basket,
     ) -> Result<(), SqlError> {
-        if entries.is_empty() {
-            return Ok(());
-        }
-        let mut order: BTreeMap<Slot, (usize, u32)> = BTreeMap::new();
-        let mut blocks = BTreeSet::new();
-        for (place, entry) in entries.iter().enumerate() {
-            order.insert(entry.slot, (place, entry.attempts));
-            blocks.insert(entry.slot.block);
-        }
-        let before = basket.found.len();
-        sql.run(
-            "SELECT block.id, block.sent_ms, block.payload
-             FROM json_each(?) AS wanted CROSS JOIN block ON block.id = wanted.value",
-            vec![json_list(blocks)],
-            &mut |mut row| {
-                let block = row.integer(0)?;
-                let sent_ms = row.integer(1)?;
-                let payload = row.take_blob(2)?;
-                let mut records = Records::of(&payload);
-                let mut next_index = 0;
-                let of_block = Slot { block, index: 0 }..=Slot {
-                    block,
-                    index: u32::MAX,
-                };
-                for (&slot, &(_, attempts)) in order.range(of_block) {
-                    if basket.is_full() {
-                        return Ok(Flow::Enough);
-                    }
-                    while next_index < slot.index {
-                        records.skip()?;
-                        next_index += 1;
-                    }
-                    basket.add(slot, attempts, sent_ms, records.next_record()?);
-                    next_index += 1;
+        let mut rest = entries;
+        while !rest.is_empty() && !basket.is_full() {
+            let (portion, others) = rest.split_at(portion_length(rest));
+            for found in read_entries(sql, portion)? {
+                if !basket.is_full() {
+                    basket.put(found);
                 }
-                Ok(Flow::More)
-            },
-        )?;
-        if let Some(found) = basket.found.get_mut(before..) {
-            found.sort_by_key(|message| order.get(&message.slot).map(|&(place, _)| place));
+            }
+            rest = others;
         }
         Ok(())
     }
@@ -334,6 +335,59 @@ impl Queue {
     }
 }
 
+/// How many of `entries` are read at once: at least one, about a megabyte.
+fn portion_length(entries: &[Entry]) -> usize {
+    let mut bytes = 0u64;
+    let fitting = entries.iter().take_while(|entry| {
+        let fits = bytes < MAX_PORTION_BYTES;
+        bytes = bytes.saturating_add(u64::from(entry.size));
+        fits
+    });
+    fitting.count()
+}
+
+/// Bytes of bodies after which a portion ends.
+const MAX_PORTION_BYTES: u64 = 1_000_000;
+
+/// Reads messages whose places are known, in the given order, whatever their size.
+fn read_entries(sql: &impl Sql, entries: &[Entry]) -> Result<Vec<Found>, SqlError> {
+    let mut order: BTreeMap<Slot, (usize, u32)> = BTreeMap::new();
+    let mut blocks = BTreeSet::new();
+    for (place, entry) in entries.iter().enumerate() {
+        order.insert(entry.slot, (place, entry.attempts));
+        blocks.insert(entry.slot.block);
+    }
+    let mut placed = Vec::with_capacity(entries.len());
+    sql.run(
+        "SELECT block.id, block.sent_ms, block.payload
+         FROM json_each(?) AS wanted CROSS JOIN block ON block.id = wanted.value",
+        vec![json_list(blocks)],
+        &mut |mut row| {
+            let block = row.integer(0)?;
+            let sent_ms = row.integer(1)?;
+            let payload = row.take_blob(2)?;
+            let mut records = Records::of(&payload);
+            let mut next_index = 0;
+            let of_block = Slot { block, index: 0 }..=Slot {
+                block,
+                index: u32::MAX,
+            };
+            for (&slot, &(place, attempts)) in order.range(of_block) {
+                while next_index < slot.index {
+                    records.skip()?;
+                    next_index = next_index.saturating_add(1);
+                }
+                let record = records.next_record()?;
+                placed.push((place, Found::new(slot, attempts, sent_ms, record)));
+                next_index = next_index.saturating_add(1);
+            }
+            Ok(Flow::More)
+        },
+    )?;
+    placed.sort_by_key(|&(place, _)| place);
+    Ok(placed.into_iter().map(|(_, found)| found).collect())
+}
+
 /// Blocks that one statement reads at most.
 const MAX_BLOCKS_PER_READ: u64 = 100;
 
@@ -357,7 +411,8 @@ fn take_from_block(mut row: Row, cursor: &mut Slot, basket: &mut Basket) -> Resu
         if done.has(index) {
             records.skip()?;
         } else {
-            basket.add(Slot { block, index }, 0, sent_ms, records.next_record()?);
+            let record = records.next_record()?;
+            basket.put(Found::new(Slot { block, index }, 0, sent_ms, record));
         }
         index = index.saturating_add(1);
     }

@@ -6,12 +6,13 @@
 //! delivered next although that is no longer the caller's to say: it changes nothing, and a
 //! warning says so.
 
-use super::engine::Queue;
+use super::engine::{Bitmap, Queue, NO_BLOCK};
 use super::holds::{Entry, Kind};
 use super::lease::Lease;
 use super::ledger::Slot;
 use super::limits;
-use super::sql::{Sql, SqlError};
+use super::record::Records;
+use super::sql::{Flow, Sql, SqlError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A message to be delivered again.
@@ -131,6 +132,91 @@ impl Queue {
             }
         }
         Ok(settlement)
+    }
+
+    /// Acknowledges every message that nobody has: waiting, delayed or given back. Messages whose
+    /// lease runs stay their holders'. Returns how many.
+    ///
+    /// Rows written: one for each block, and one.
+    pub fn drain(&mut self, sql: &impl Sql, wall_ms: u64) -> Result<u64, SqlError> {
+        let now_ms = self.clock.advance(wall_ms);
+        self.sweep(sql, now_ms)?;
+        let taken: BTreeSet<Slot> = self.holds.taken(now_ms).collect();
+        let blocks: BTreeSet<u64> = taken.iter().map(|slot| slot.block).collect();
+        let mut drained = 0;
+        let mut first = 0;
+        for block in blocks {
+            drained += self.delete_blocks(sql, first, block)?;
+            let others = self.others_in_block(sql, block, &taken)?;
+            self.settle_slots(sql, &others)?;
+            drained += others.len() as u64;
+            first = block.saturating_add(1);
+        }
+        drained += self.delete_blocks(sql, first, NO_BLOCK)?;
+        let counters = &mut self.ledger.counters;
+        counters.acknowledged = counters.acknowledged.saturating_add(drained);
+        self.write_tally(sql)?;
+        self.refresh_due(sql)?;
+        Ok(drained)
+    }
+
+    /// Sizes of the unsettled messages of a block but for those in `taken`.
+    fn others_in_block(
+        &self,
+        sql: &impl Sql,
+        block: u64,
+        taken: &BTreeSet<Slot>,
+    ) -> Result<BTreeMap<Slot, u64>, SqlError> {
+        let mut others = BTreeMap::new();
+        sql.run(
+            "SELECT block.count, progress.done, block.payload
+             FROM block LEFT JOIN progress ON progress.id = block.id WHERE block.id = ?",
+            vec![block.into()],
+            &mut |mut row| {
+                let count = row.integer(0)?;
+                let done = Bitmap(row.take_blob(1)?);
+                let payload = row.take_blob(2)?;
+                let mut records = Records::of(&payload);
+                for index in 0..u32::try_from(count).unwrap_or(u32::MAX) {
+                    let record = records.next_record()?;
+                    let slot = Slot { block, index };
+                    if !done.has(index) && !taken.contains(&slot) {
+                        others.insert(slot, record.size);
+                    }
+                }
+                Ok(Flow::Enough)
+            },
+        )?;
+        Ok(others)
+    }
+
+    /// Takes a delivery back that never reached its consumer: the messages are deliverable at once,
+    /// and the delivery doesn't count. Lease ids whose lease has ended are passed over.
+    ///
+    /// Rows written: one.
+    pub fn take_back(
+        &mut self,
+        sql: &impl Sql,
+        wall_ms: u64,
+        lease_ids: &[String],
+    ) -> Result<(), SqlError> {
+        let now_ms = self.clock.advance(wall_ms);
+        let mut entries = Vec::new();
+        for lease_id in lease_ids {
+            let lease = self.sealer.open_lease(lease_id);
+            if let Some(entry) = lease.and_then(|lease| self.running(&lease, now_ms)) {
+                entries.push(Entry {
+                    attempts: entry.attempts.saturating_sub(1),
+                    ..entry
+                });
+            }
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let counters = &mut self.ledger.counters;
+        counters.delivered = counters.delivered.saturating_sub(entries.len() as u64);
+        self.write_hold(sql, Kind::Delayed, now_ms, entries)
     }
 
     fn acknowledge(

@@ -5,7 +5,7 @@ use super::error::ApiError;
 use super::json::{read_body, Field, Wrong};
 use super::messages::pull::visibility_timeout_ms;
 use super::queues::read_name;
-use super::timestamp::timestamp;
+use crate::wire::timestamp::timestamp;
 use crate::directory::Entry;
 use crate::queue::limits::{MAX_BATCH_MESSAGES, MAX_DELAY_S, MAX_MAX_RETRIES};
 use crate::queue::Consumer;

@@ -3,16 +3,10 @@
 
 use super::error::ApiError;
 use super::page::{Page, PageInfo};
+use crate::wire::answer::json_content_type;
+pub use crate::wire::json::put_json;
+pub use crate::wire::Answer;
 use serde::Serialize;
-
-/// An answer in final form.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(&'static str, String)>,
-    /// JSON text in UTF-8. Bytes, because a pull's answer is put together from stored bytes.
-    pub body: Vec<u8>,
-}
 
 const SUCCESS: &[u8] = br#"{"success":true,"errors":[],"messages":[],"result":"#;
 
@@ -44,7 +38,7 @@ impl Answer {
         body.push(b'}');
         Answer {
             status: 200,
-            headers: vec![content_type()],
+            headers: vec![json_content_type()],
             body,
         }
     }
@@ -63,7 +57,7 @@ impl From<&ApiError> for Answer {
             messages: [],
             result: (),
         };
-        let mut headers = vec![content_type()];
+        let mut headers = vec![json_content_type()];
         headers.extend(error.headers());
         let mut body = Vec::with_capacity(256);
         put_json(&mut body, &failure);
@@ -85,20 +79,6 @@ impl<E: Into<ApiError>> From<Result<Answer, E>> for Answer {
     fn from(result: Result<Answer, E>) -> Answer {
         result.unwrap_or_else(|error| Answer::from(error.into()))
     }
-}
-
-/// Appends `value` as JSON.
-pub(super) fn put_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // Neither a vector nor a type of ours refuses to be written; null keeps the body JSON anyway.
-    let start = out.len();
-    if serde_json::to_writer(&mut *out, value).is_err() {
-        out.truncate(start);
-        out.extend_from_slice(b"null");
-    }
-}
-
-fn content_type() -> (&'static str, String) {
-    ("content-type", "application/json".into())
 }
 
 #[derive(Serialize)]

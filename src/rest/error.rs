@@ -84,10 +84,10 @@ pub enum ApiError {
     )]
     BatchCount { count: usize },
     #[error(
-        "The idempotency key is longer than {} bytes.",
+        "The header Idempotency-Key must be at most {} printable characters of ASCII.",
         limits::MAX_IDEMPOTENCY_KEY_BYTES
     )]
-    IdempotencyKeyTooLong,
+    InvalidIdempotencyKey,
     #[error("{0}")]
     InvalidRequest(Wrong),
     #[error("{0}")]
@@ -114,6 +114,8 @@ pub enum ApiError {
     QueueExists,
     #[error("This queue already has a consumer, and a queue has at most one. Replace it with PUT /queues/{{queue_id}}/consumers/{{consumer_id}}, or delete it first.")]
     ConsumerExists,
+    #[error("This queue's consumer has a dead-letter queue of this name, and a queue can't be its own. Choose another name, or change the consumer first.")]
+    OwnDeadLetterQueue,
     #[error(
         "This account has {} queues, which is the most an account can have. Delete one first.",
         crate::directory::MAX_QUEUES
@@ -176,6 +178,9 @@ impl ApiError {
             ApiError::InvalidQuery { .. } => (400, 10026, ByStatus),
 
             ApiError::Access(AccessError::Insufficient) => (403, 10106, ByStatus),
+            ApiError::Access(AccessError::TooManyWrong { retry_after_s }) => {
+                (429, 10000, After(*retry_after_s))
+            }
             ApiError::Access(_) => (401, 10000, ByStatus),
 
             ApiError::BodyTooLarge => (413, 10205, ByStatus),
@@ -186,13 +191,14 @@ impl ApiError {
             ApiError::MessageTooLarge { .. } => (413, 10204, ByStatus),
             ApiError::BatchTooLarge { .. } => (413, 10205, ByStatus),
             ApiError::BatchCount { .. } => (400, 10206, ByStatus),
-            ApiError::IdempotencyKeyTooLong => (400, 10203, ByStatus),
+            ApiError::InvalidIdempotencyKey => (400, 10203, ByStatus),
             ApiError::InvalidRequest(_) => (400, 10026, ByStatus),
             ApiError::InvalidQueueName(_) => (400, 11003, ByStatus),
             ApiError::InvalidQueueSettings(_) => (400, 100128, ByStatus),
             ApiError::InvalidConsumerSettings(_) => (400, 100127, ByStatus),
             ApiError::UnsupportedConsumerType => (400, 10026, ByStatus),
-            ApiError::SubscriptionsUnsupported => (400, 19004, ByStatus),
+            // Understood and refused, whatever the body and whoever asks.
+            ApiError::SubscriptionsUnsupported => (403, 19004, ByStatus),
 
             ApiError::QueueNotFound(Plane::Messages) => (404, 10104, ByStatus),
             ApiError::QueueNotFound(Plane::Control) => (404, 11000, ByStatus),
@@ -200,6 +206,7 @@ impl ApiError {
             ApiError::SubscriptionNotFound => (404, 19005, ByStatus),
             ApiError::QueueExists => (409, 11009, Never),
             ApiError::ConsumerExists => (409, 11004, Never),
+            ApiError::OwnDeadLetterQueue => (409, 19008, Never),
             ApiError::TooManyQueues => (403, 19003, ByStatus),
 
             ApiError::NoConsumer => (405, 19001, ByStatus),
@@ -299,6 +306,7 @@ impl From<UpdateError> for ApiError {
         match error {
             UpdateError::QueueNotFound => ApiError::QueueNotFound(Plane::Control),
             UpdateError::NameTaken => ApiError::QueueExists,
+            UpdateError::OwnDeadLetterQueue => ApiError::OwnDeadLetterQueue,
             UpdateError::Storage(error) => error.into(),
         }
     }
@@ -324,8 +332,213 @@ impl From<ConsumerError> for ApiError {
     }
 }
 
+/// Every error with an example of what it says, for the tests and what they keep up to date: the
+/// README's table and the API description.
+#[cfg(test)]
+pub mod every {
+    use super::*;
+
+    fn wrong(pointer: &str, sentence: &str) -> Wrong {
+        Wrong {
+            pointer: Some(pointer.into()),
+            sentence: sentence.into(),
+        }
+    }
+
+    pub const UNKNOWN_ROUTE: ApiError = ApiError::UnknownRoute;
+
+    pub fn method_not_allowed() -> ApiError {
+        ApiError::MethodNotAllowed {
+            allow: "GET, POST".into(),
+        }
+    }
+
+    pub fn malformed_consumer_id() -> ApiError {
+        ApiError::MalformedId {
+            what: "consumer id",
+        }
+    }
+
+    pub fn invalid_query() -> ApiError {
+        ApiError::InvalidQuery {
+            name: "per_page",
+            expected: "a whole number from 1 to 100",
+        }
+    }
+
+    pub fn too_many_wrong() -> ApiError {
+        ApiError::Access(AccessError::TooManyWrong { retry_after_s: 60 })
+    }
+
+    pub fn malformed_body() -> ApiError {
+        ApiError::MalformedBody {
+            why: "trailing comma at line 1 column 12".into(),
+        }
+    }
+
+    pub fn invalid_field() -> ApiError {
+        ApiError::InvalidField(wrong(
+            "/batch_size",
+            "batch_size must be a whole number from 1 to 100, not 101.",
+        ))
+    }
+
+    pub fn invalid_delay() -> ApiError {
+        ApiError::InvalidDelay(wrong(
+            "/delay_seconds",
+            "delay_seconds must be a whole number from 0 to 86400, not -1.",
+        ))
+    }
+
+    pub fn invalid_metadata() -> ApiError {
+        ApiError::InvalidMetadata(wrong(
+            "/content_type",
+            "content_type must be \"json\", \"text\", \"bytes\" or \"v8\", not the string \"xml\".",
+        ))
+    }
+
+    pub fn message_too_large() -> ApiError {
+        ApiError::MessageTooLarge {
+            index: None,
+            size: 128_001,
+        }
+    }
+
+    pub fn batch_too_large() -> ApiError {
+        ApiError::BatchTooLarge { size: 256_001 }
+    }
+
+    pub fn batch_count() -> ApiError {
+        ApiError::BatchCount { count: 101 }
+    }
+
+    pub fn invalid_request() -> ApiError {
+        ApiError::InvalidRequest(wrong(
+            "/type",
+            "type is missing: it must be \"http_pull\".",
+        ))
+    }
+
+    pub fn invalid_queue_name() -> ApiError {
+        ApiError::InvalidQueueName(wrong(
+            "/queue_name",
+            "queue_name must be 1 to 63 letters, digits, hyphens, underscores and dots, not the string \"a b\".",
+        ))
+    }
+
+    pub fn invalid_queue_settings() -> ApiError {
+        ApiError::InvalidQueueSettings(wrong(
+            "/settings/delivery_paused",
+            "settings.delivery_paused must be true or false, not 1.",
+        ))
+    }
+
+    pub fn invalid_consumer_settings() -> ApiError {
+        ApiError::InvalidConsumerSettings(wrong(
+            "/settings/max_retries",
+            "settings.max_retries must be a whole number from 0 to 100, not 101.",
+        ))
+    }
+
+    /// A name for the tests. Whoever adds an error here adds it to [`errors`] as well.
+    pub fn name(error: &ApiError) -> &'static str {
+        match error {
+            ApiError::UnknownRoute => "UnknownRoute",
+            ApiError::MethodNotAllowed { .. } => "MethodNotAllowed",
+            ApiError::MalformedAccountId => "MalformedAccountId",
+            ApiError::MalformedQueueId => "MalformedQueueId",
+            ApiError::MalformedId { .. } => "MalformedId",
+            ApiError::InvalidQuery { .. } => "InvalidQuery",
+            ApiError::BodyTooLarge => "BodyTooLarge",
+            ApiError::MalformedBody { .. } => "MalformedBody",
+            ApiError::InvalidField(_) => "InvalidField",
+            ApiError::InvalidDelay(_) => "InvalidDelay",
+            ApiError::InvalidMetadata(_) => "InvalidMetadata",
+            ApiError::InvalidIdempotencyKey => "InvalidIdempotencyKey",
+            ApiError::MessageTooLarge { .. } => "MessageTooLarge",
+            ApiError::BatchTooLarge { .. } => "BatchTooLarge",
+            ApiError::BatchCount { .. } => "BatchCount",
+            ApiError::InvalidRequest(_) => "InvalidRequest",
+            ApiError::InvalidQueueName(_) => "InvalidQueueName",
+            ApiError::InvalidQueueSettings(_) => "InvalidQueueSettings",
+            ApiError::InvalidConsumerSettings(_) => "InvalidConsumerSettings",
+            ApiError::UnsupportedConsumerType => "UnsupportedConsumerType",
+            ApiError::SubscriptionsUnsupported => "SubscriptionsUnsupported",
+            ApiError::QueueNotFound(_) => "QueueNotFound",
+            ApiError::ConsumerNotFound => "ConsumerNotFound",
+            ApiError::SubscriptionNotFound => "SubscriptionNotFound",
+            ApiError::QueueExists => "QueueExists",
+            ApiError::ConsumerExists => "ConsumerExists",
+            ApiError::OwnDeadLetterQueue => "OwnDeadLetterQueue",
+            ApiError::TooManyQueues => "TooManyQueues",
+            ApiError::NoConsumer => "NoConsumer",
+            ApiError::DeliveryPaused => "DeliveryPaused",
+            ApiError::TooManyOut => "TooManyOut",
+            ApiError::StorageFull => "StorageFull",
+            ApiError::Internal => "Internal",
+            ApiError::Unreachable => "Unreachable",
+            ApiError::TimedOut => "TimedOut",
+            ApiError::Access(AccessError::NotConfigured) => "NotConfigured",
+            ApiError::Access(AccessError::Unreadable(_)) => "Unreadable",
+            ApiError::Access(AccessError::Missing) => "Missing",
+            ApiError::Access(AccessError::Wrong) => "Wrong",
+            ApiError::Access(AccessError::Insufficient) => "Insufficient",
+            ApiError::Access(AccessError::TooManyWrong { .. }) => "TooManyWrong",
+        }
+    }
+
+    /// All of them, in the order in which the README lists them.
+    pub fn errors() -> Vec<ApiError> {
+        vec![
+            UNKNOWN_ROUTE,
+            method_not_allowed(),
+            ApiError::MalformedAccountId,
+            ApiError::MalformedQueueId,
+            malformed_consumer_id(),
+            invalid_query(),
+            ApiError::Access(AccessError::NotConfigured),
+            ApiError::Access(AccessError::Unreadable("in token 1, name is empty".into())),
+            ApiError::Access(AccessError::Missing),
+            ApiError::Access(AccessError::Wrong),
+            too_many_wrong(),
+            ApiError::Access(AccessError::Insufficient),
+            malformed_body(),
+            ApiError::BodyTooLarge,
+            invalid_field(),
+            invalid_delay(),
+            invalid_metadata(),
+            ApiError::InvalidIdempotencyKey,
+            message_too_large(),
+            batch_too_large(),
+            batch_count(),
+            invalid_request(),
+            invalid_queue_name(),
+            invalid_queue_settings(),
+            invalid_consumer_settings(),
+            ApiError::UnsupportedConsumerType,
+            ApiError::SubscriptionsUnsupported,
+            ApiError::QueueNotFound(Plane::Messages),
+            ApiError::QueueNotFound(Plane::Control),
+            ApiError::ConsumerNotFound,
+            ApiError::SubscriptionNotFound,
+            ApiError::QueueExists,
+            ApiError::ConsumerExists,
+            ApiError::OwnDeadLetterQueue,
+            ApiError::TooManyQueues,
+            ApiError::NoConsumer,
+            ApiError::DeliveryPaused,
+            ApiError::TooManyOut,
+            ApiError::StorageFull,
+            ApiError::Internal,
+            ApiError::Unreachable,
+            ApiError::TimedOut,
+        ]
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::every::{errors, name};
     use super::*;
 
     fn wrong(pointer: &str) -> Wrong {
@@ -338,131 +551,73 @@ mod tests {
     /// Clients decide by status and code: neither may change unnoticed.
     #[test]
     fn the_table_is_pinned() {
-        use Again::{After, ByStatus, Never};
-        let table = [
-            (ApiError::UnknownRoute, 404, 7003, ByStatus),
-            (
-                ApiError::MethodNotAllowed {
-                    allow: "GET".into(),
-                },
-                405,
-                7001,
-                ByStatus,
-            ),
-            (ApiError::MalformedAccountId, 400, 7003, ByStatus),
-            (ApiError::MalformedQueueId, 400, 10107, ByStatus),
-            (
-                ApiError::MalformedId {
-                    what: "consumer id",
-                },
-                400,
-                7003,
-                ByStatus,
-            ),
-            (
-                ApiError::InvalidQuery {
-                    name: "page",
-                    expected: "a number",
-                },
-                400,
-                10026,
-                ByStatus,
-            ),
-            (
-                ApiError::Access(AccessError::NotConfigured),
-                401,
-                10000,
-                ByStatus,
-            ),
-            (
-                ApiError::Access(AccessError::Unreadable("x".into())),
-                401,
-                10000,
-                ByStatus,
-            ),
-            (ApiError::Access(AccessError::Missing), 401, 10000, ByStatus),
-            (ApiError::Access(AccessError::Wrong), 401, 10000, ByStatus),
-            (
-                ApiError::Access(AccessError::Insufficient),
-                403,
-                10106,
-                ByStatus,
-            ),
-            (ApiError::BodyTooLarge, 413, 10205, ByStatus),
-            (
-                ApiError::MalformedBody { why: "x".into() },
-                400,
-                10208,
-                ByStatus,
-            ),
-            (ApiError::InvalidField(wrong("/a")), 400, 10207, ByStatus),
-            (ApiError::InvalidDelay(wrong("/a")), 400, 10202, ByStatus),
-            (ApiError::InvalidMetadata(wrong("/a")), 400, 10203, ByStatus),
-            (
-                ApiError::MessageTooLarge {
-                    index: None,
-                    size: 128_001,
-                },
-                413,
-                10204,
-                ByStatus,
-            ),
-            (
-                ApiError::BatchTooLarge { size: 256_001 },
-                413,
-                10205,
-                ByStatus,
-            ),
-            (ApiError::BatchCount { count: 101 }, 400, 10206, ByStatus),
-            (ApiError::IdempotencyKeyTooLong, 400, 10203, ByStatus),
-            (ApiError::InvalidRequest(wrong("/a")), 400, 10026, ByStatus),
-            (
-                ApiError::InvalidQueueName(wrong("/a")),
-                400,
-                11003,
-                ByStatus,
-            ),
-            (
-                ApiError::InvalidQueueSettings(wrong("/a")),
-                400,
-                100128,
-                ByStatus,
-            ),
-            (
-                ApiError::InvalidConsumerSettings(wrong("/a")),
-                400,
-                100127,
-                ByStatus,
-            ),
-            (ApiError::UnsupportedConsumerType, 400, 10026, ByStatus),
-            (ApiError::SubscriptionsUnsupported, 400, 19004, ByStatus),
-            (
-                ApiError::QueueNotFound(Plane::Messages),
-                404,
-                10104,
-                ByStatus,
-            ),
-            (
-                ApiError::QueueNotFound(Plane::Control),
-                404,
-                11000,
-                ByStatus,
-            ),
-            (ApiError::ConsumerNotFound, 404, 11006, ByStatus),
-            (ApiError::SubscriptionNotFound, 404, 19005, ByStatus),
-            (ApiError::QueueExists, 409, 11009, Never),
-            (ApiError::ConsumerExists, 409, 11004, Never),
-            (ApiError::TooManyQueues, 403, 19003, ByStatus),
-            (ApiError::NoConsumer, 405, 19001, ByStatus),
-            (ApiError::DeliveryPaused, 409, 19002, Never),
-            (ApiError::TooManyOut, 429, 10250, After(5)),
-            (ApiError::StorageFull, 429, 10251, Never),
-            (ApiError::Internal, 500, 15000, ByStatus),
-            (ApiError::Unreachable, 503, 19006, After(1)),
-            (ApiError::TimedOut, 504, 19007, ByStatus),
+        let rows: Vec<String> = errors()
+            .iter()
+            .map(|error| {
+                let (status, code, again) = error.row();
+                format!("{} {status} {code} {again:?}", name(error))
+            })
+            .collect();
+        let expected = [
+            "UnknownRoute 404 7003 ByStatus",
+            "MethodNotAllowed 405 7001 ByStatus",
+            "MalformedAccountId 400 7003 ByStatus",
+            "MalformedQueueId 400 10107 ByStatus",
+            "MalformedId 400 7003 ByStatus",
+            "InvalidQuery 400 10026 ByStatus",
+            "NotConfigured 401 10000 ByStatus",
+            "Unreadable 401 10000 ByStatus",
+            "Missing 401 10000 ByStatus",
+            "Wrong 401 10000 ByStatus",
+            "TooManyWrong 429 10000 After(60)",
+            "Insufficient 403 10106 ByStatus",
+            "MalformedBody 400 10208 ByStatus",
+            "BodyTooLarge 413 10205 ByStatus",
+            "InvalidField 400 10207 ByStatus",
+            "InvalidDelay 400 10202 ByStatus",
+            "InvalidMetadata 400 10203 ByStatus",
+            "InvalidIdempotencyKey 400 10203 ByStatus",
+            "MessageTooLarge 413 10204 ByStatus",
+            "BatchTooLarge 413 10205 ByStatus",
+            "BatchCount 400 10206 ByStatus",
+            "InvalidRequest 400 10026 ByStatus",
+            "InvalidQueueName 400 11003 ByStatus",
+            "InvalidQueueSettings 400 100128 ByStatus",
+            "InvalidConsumerSettings 400 100127 ByStatus",
+            "UnsupportedConsumerType 400 10026 ByStatus",
+            "SubscriptionsUnsupported 403 19004 ByStatus",
+            "QueueNotFound 404 10104 ByStatus",
+            "QueueNotFound 404 11000 ByStatus",
+            "ConsumerNotFound 404 11006 ByStatus",
+            "SubscriptionNotFound 404 19005 ByStatus",
+            "QueueExists 409 11009 Never",
+            "ConsumerExists 409 11004 Never",
+            "OwnDeadLetterQueue 409 19008 Never",
+            "TooManyQueues 403 19003 ByStatus",
+            "NoConsumer 405 19001 ByStatus",
+            "DeliveryPaused 409 19002 Never",
+            "TooManyOut 429 10250 After(5)",
+            "StorageFull 429 10251 Never",
+            "Internal 500 15000 ByStatus",
+            "Unreachable 503 19006 After(1)",
+            "TimedOut 504 19007 ByStatus",
         ];
-        for (error, status, code, again) in table {
-            assert_eq!(error.row(), (status, code, again), "{error:?}");
+        assert_eq!(rows, expected);
+    }
+
+    /// Cloudflare's SDKs ask again by themselves on these statuses: each must say when, or that it
+    /// is of no use, or be one that another try can mend.
+    #[test]
+    fn no_client_repeats_what_can_not_succeed() {
+        for error in errors() {
+            let (status, code, again) = error.row();
+            let is_repeated = matches!(status, 408 | 409 | 429 | 500..);
+            let can_be_mended = matches!(error, ApiError::Internal | ApiError::TimedOut);
+            assert_eq!(
+                is_repeated && !can_be_mended,
+                again != Again::ByStatus,
+                "{error:?}"
+            );
             assert!(code >= 1_000, "{error:?}: Cloudflare's codes begin at 1000");
         }
     }

@@ -6,6 +6,7 @@
 //! whole number may be spelt `5.0` or `5e0`.
 
 use super::error::ApiError;
+use crate::wire::json::{first_too_deep, MAX_DEPTH};
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::Deserializer as _;
 use serde_json::value::RawValue;
@@ -16,8 +17,6 @@ use std::ops::RangeInclusive;
 /// Bytes of a request's body. The largest honest one is a batch of 256,000 bytes of text in which
 /// every byte is escaped as `\u0001`. pullq's own.
 pub const MAX_BODY_BYTES: usize = 2_000_000;
-/// How deep a body may be nested. pullq's own.
-pub const MAX_DEPTH: usize = 1_000;
 /// Characters of a wrong value that a refusal repeats.
 const SHOWN_CHARS: usize = 40;
 /// Whole numbers up to this size survive every JSON implementation.
@@ -296,37 +295,6 @@ fn malformed(why: impl fmt::Display) -> ApiError {
     ApiError::MalformedBody {
         why: why.to_string(),
     }
-}
-
-/// Where a body first goes deeper than [`MAX_DEPTH`]. Whoever receives a message may read it with a
-/// parser that recurses.
-fn first_too_deep(body: &[u8]) -> Option<usize> {
-    let mut depth = 0usize;
-    let mut in_text = false;
-    let mut escaped = false;
-    for (position, byte) in body.iter().enumerate() {
-        if in_text {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_text = false,
-                _ => {}
-            }
-            continue;
-        }
-        match byte {
-            b'"' => in_text = true,
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return Some(position);
-                }
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    None
 }
 
 /// The whole number that a JSON number stands for, unless it has a fraction, is negative, or is too

@@ -5,24 +5,28 @@
 //!
 //! - [`route`]: a method and a path become a [`Route`]
 //! - [`json`]: reads requests field by field, so that every refusal names the field
-//! - [`form`]: how a message's content is stored, which is how it is served
 //! - [`messages`]: send, pull, settle, peek
 //! - [`queues`], [`consumers`]: the control plane
+//! - [`accounts`]: what a token asks about itself
 //! - [`page`]: lists and their query
 //! - [`error`]: every error with its status and code, and nowhere else
 //! - [`envelope`]: the outer form of every answer
+//! - [`cors`]: whose pages may ask
+//! - [`openapi`]: the description of all this
 
+pub mod accounts;
 pub mod consumers;
+pub mod cors;
 pub mod envelope;
 pub mod error;
-pub mod form;
 pub mod json;
 pub mod messages;
+pub mod openapi;
 pub mod page;
 pub mod queues;
 pub mod route;
-pub mod timestamp;
 
+pub use crate::wire::form;
 pub use envelope::Answer;
 pub use error::{ApiError, Plane};
 pub use route::{AccountRoute, Id, MessageRoute, QueueRoute, Route};

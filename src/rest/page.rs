@@ -1,6 +1,7 @@
 //! Lists: which page is asked for, and what an answer says about it.
 
 use super::error::ApiError;
+use crate::wire::percent;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -34,6 +35,15 @@ impl Page {
     }
 }
 
+impl Page {
+    /// The page's items out of a list that is there whole.
+    pub fn of<T>(self, all: &[T]) -> &[T] {
+        let start = usize::try_from(self.offset()).unwrap_or(usize::MAX);
+        let rest = all.get(start..).unwrap_or_default();
+        rest.get(..self.per_page as usize).unwrap_or(rest)
+    }
+}
+
 /// What a list of queues is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListQuery {
@@ -43,38 +53,87 @@ pub struct ListQuery {
     pub names: Vec<String>,
 }
 
-/// Reads a query (what follows `?`): `page`, `per_page` and any number of `name`. Other parameters
-/// are passed over.
+/// Reads the query (what follows `?`) of `GET /queues`: `page`, `per_page` and any number of `name`.
+/// Other parameters are passed over, here and in other lists.
 pub fn parse_list(query: &str) -> Result<ListQuery, ApiError> {
     let mut list = ListQuery::default();
-    for pair in query.split('&') {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = || decode(value);
-        match decode(key).as_ref() {
-            "page" => {
-                list.page.page = number(&value(), u32::MAX).ok_or(ApiError::InvalidQuery {
-                    name: "page",
-                    expected: "a whole number from 1",
-                })?;
-            }
-            "per_page" => {
-                let per_page = number(&value(), MAX_PER_PAGE).ok_or(ApiError::InvalidQuery {
-                    name: "per_page",
-                    expected: "a whole number from 1 to 100",
-                })?;
-                list.page.per_page = per_page;
-            }
+    for (key, value) in parameters(query) {
+        match key.as_ref() {
             "name" if list.names.len() == MAX_NAMES => {
                 return Err(ApiError::InvalidQuery {
                     name: "name",
                     expected: "given at most 100 times",
                 });
             }
-            "name" => list.names.push(value().into_owned()),
-            _ => {}
+            "name" => list.names.push(value.into_owned()),
+            _ => list.page.read(&key, &value)?,
         }
     }
     Ok(list)
+}
+
+/// Reads the query of a list that knows pages only: `page` and `per_page`.
+pub fn parse_page(query: &str) -> Result<Page, ApiError> {
+    let mut page = Page::default();
+    for (key, value) in parameters(query) {
+        page.read(&key, &value)?;
+    }
+    Ok(page)
+}
+
+/// Reads the query of `GET /event_subscriptions/subscriptions`: `page`, `per_page`, `direction` and
+/// `order`. The list is empty, whatever its order; wrangler's `queue_id` is passed over.
+pub fn parse_subscriptions(query: &str) -> Result<Page, ApiError> {
+    let mut page = Page::default();
+    for (key, value) in parameters(query) {
+        match (key.as_ref(), value.as_ref()) {
+            ("direction", "asc" | "desc") => {}
+            ("direction", _) => {
+                return Err(ApiError::InvalidQuery {
+                    name: "direction",
+                    expected: "asc or desc",
+                });
+            }
+            ("order", "created_at" | "name" | "enabled" | "source") => {}
+            ("order", _) => {
+                return Err(ApiError::InvalidQuery {
+                    name: "order",
+                    expected: "created_at, name, enabled or source",
+                });
+            }
+            _ => page.read(&key, &value)?,
+        }
+    }
+    Ok(page)
+}
+
+impl Page {
+    /// Takes a parameter of the query when it is `page` or `per_page`.
+    fn read(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
+        match key {
+            "page" => {
+                self.page = number(value, u32::MAX).ok_or(ApiError::InvalidQuery {
+                    name: "page",
+                    expected: "a whole number from 1",
+                })?;
+            }
+            "per_page" => {
+                self.per_page = number(value, MAX_PER_PAGE).ok_or(ApiError::InvalidQuery {
+                    name: "per_page",
+                    expected: "a whole number from 1 to 100",
+                })?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn parameters(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    query.split('&').map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(key), decode(value))
+    })
 }
 
 /// What an answer says about its page.
@@ -115,34 +174,13 @@ fn decode(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Undoes percent-encoding. A `%` that no two hexadecimal digits follow stays as it is, and bytes
-/// that are not UTF-8 become U+FFFD, which no name and no id contains.
+/// Undoes percent-encoding. Bytes that are not UTF-8 become U+FFFD, which no name and no id
+/// contains.
 pub(super) fn percent_decode(text: &str) -> Cow<'_, str> {
-    if !text.contains('%') {
-        return Cow::Borrowed(text);
+    match percent::decode(text) {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        match (byte, after) {
-            (b'%', [high, low, after @ ..]) => match (hex_digit(*high), hex_digit(*low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high << 4 | low);
-                    rest = after;
-                }
-                _ => bytes.push(byte),
-            },
-            _ => bytes.push(byte),
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]
@@ -199,6 +237,34 @@ mod tests {
             );
         }
         assert!(parse_list(&"name=a&".repeat(101)).is_err());
+    }
+
+    #[test]
+    fn subscriptions_may_be_asked_for_in_every_order() {
+        let page = |page, per_page| Ok(Page { page, per_page });
+        assert_eq!(parse_subscriptions(""), page(1, 20));
+        assert_eq!(
+            parse_subscriptions("page=2&per_page=5&direction=desc&order=created_at&queue_id=x"),
+            page(2, 5)
+        );
+        for (query, expected) in [
+            ("direction=up", "The parameter direction in the query must be asc or desc."),
+            ("order=", "The parameter order in the query must be created_at, name, enabled or source."),
+            ("page=0", "The parameter page in the query must be a whole number from 1."),
+        ] {
+            let refusal = parse_subscriptions(query).expect_err(query);
+            assert_eq!(refusal.to_string(), expected);
+        }
+        assert_eq!(parse_page("per_page=7&direction=up"), page(1, 7));
+    }
+
+    #[test]
+    fn a_page_is_cut_out_of_a_whole_list() {
+        let page = |page, per_page| Page { page, per_page }.of(&[1, 2, 3]).to_vec();
+        assert_eq!(page(1, 2), [1, 2]);
+        assert_eq!(page(2, 2), [3]);
+        assert_eq!(page(3, 2), []);
+        assert_eq!(page(u32::MAX, 100), []);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::json::{read_body, Field, Wrong};
 use super::messages::Backlog;
 use super::page::Page;
-use super::timestamp::timestamp;
+use crate::wire::timestamp::timestamp;
 use crate::directory::{Entry, List};
 use crate::queue::limits::{MAX_DELAY_S, MAX_RETENTION_S, MIN_RETENTION_S};
 use crate::queue::{Metrics, Settings};

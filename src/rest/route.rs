@@ -34,7 +34,7 @@ impl Id {
 impl From<[u8; 16]> for Id {
     fn from(bytes: [u8; 16]) -> Id {
         let mut text = Vec::with_capacity(Id::LENGTH);
-        super::messages::put_hex(&mut text, &bytes);
+        crate::wire::json::put_hex(&mut text, &bytes);
         Id(text.into_iter().map(char::from).collect())
     }
 }
@@ -48,6 +48,8 @@ impl fmt::Display for Id {
 /// What a request asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
+    /// `GET /openapi.json`, which is outside Cloudflare's API and open to everybody.
+    Description,
     /// `GET /accounts`: the accounts the token is good for.
     ListAccounts,
     /// `GET /memberships`: the same, as memberships of a user.
@@ -133,7 +135,10 @@ impl Route {
     /// The right that the request needs. Pulling and acknowledging need both, as at Cloudflare.
     pub fn needs(&self) -> Permissions {
         match self {
-            Route::ListAccounts | Route::ListMemberships | Route::VerifyToken => Permissions::NONE,
+            Route::Description
+            | Route::ListAccounts
+            | Route::ListMemberships
+            | Route::VerifyToken => Permissions::NONE,
             Route::Account { to, .. } => match to {
                 AccountRoute::ListQueues | AccountRoute::ListSubscriptions => Permissions::READ,
                 AccountRoute::CreateQueue
@@ -198,6 +203,9 @@ pub fn route(method: &str, path: &str) -> Result<Route, ApiError> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let segments: Vec<Cow<str>> = path.split('/').map(percent_decode).collect();
     let segments: Vec<&str> = segments.iter().map(Cow::as_ref).collect();
+    if segments == ["openapi.json"] {
+        return choose(method, [("GET", Route::Description)]);
+    }
     let rest = segments
         .strip_prefix(&PREFIX)
         .ok_or(ApiError::UnknownRoute)?;
@@ -493,6 +501,7 @@ mod tests {
             assert_eq!(on_account(method, below), Ok(expected), "{method} {below}");
         }
         assert_eq!(route("GET", "/client/v4/accounts"), Ok(Route::ListAccounts));
+        assert_eq!(route("GET", "/openapi.json"), Ok(Route::Description));
         assert_eq!(
             route("GET", "/client/v4/memberships"),
             Ok(Route::ListMemberships)
@@ -527,6 +536,17 @@ mod tests {
                 format!("/client/v4/accounts/{ACCOUNT}//queues"),
                 ApiError::UnknownRoute,
             ),
+            (
+                "GET",
+                "//openapi.json".to_string(),
+                ApiError::UnknownRoute,
+            ),
+            (
+                "GET",
+                "/client/v4/openapi.json".to_string(),
+                ApiError::UnknownRoute,
+            ),
+            ("POST", "/openapi.json".to_string(), allow("GET")),
             (
                 "GET",
                 "/client/v4/accounts/x/nowhere".to_string(),

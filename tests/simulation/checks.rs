@@ -3,19 +3,29 @@
 
 use super::broken::{ensure, Broken};
 use super::host::{storage_failed, Host};
-use super::queue::{limits, Queue};
+use super::queue::Queue;
 
 const RECOUNT: &str = "9: counters equal a recount";
 const REBUILT: &str = "2: everything is rebuilt from the tables";
 /// Messages that a deep check peeks at.
 const PEEKED: u32 = 400;
+/// Hold rows that may wait to be used again.
+const MAX_SPARE_HOLD_ROWS: usize = 64;
 
 /// What costs next to nothing, after every operation.
-pub fn at_a_glance(host: &Host) -> Result<(), Broken> {
-    let Some(queue) = &host.queue else {
+pub fn at_a_glance(host: &mut Host) -> Result<(), Broken> {
+    let wall_ms = host.last_wall_ms();
+    let Some(queue) = &mut host.queue else {
         return Ok(());
     };
     let model = &host.model;
+    ensure!(
+        model.config.settings.delivery_paused
+            || !model.is_deliverable(host.now_ms)
+            || queue.may_deliver(wall_ms),
+        "10: whoever waits is told of a deliverable message",
+        "the queue says that there is none"
+    );
     ensure!(
         queue.backlog_count() == model.backlog() as u64,
         RECOUNT,
@@ -30,7 +40,10 @@ pub fn at_a_glance(host: &Host) -> Result<(), Broken> {
         queue.messages_out(),
         model.out()
     );
-    next_event(host, queue)
+    match &host.queue {
+        Some(queue) => next_event(host, queue),
+        None => Ok(()),
+    }
 }
 
 fn next_event(host: &Host, queue: &Queue) -> Result<(), Broken> {
@@ -90,6 +103,15 @@ pub fn metrics(host: &Host) -> Result<(), Broken> {
         said.oldest_message_ms,
         model.oldest_sent_ms()
     );
+    ensure!(
+        queue.config() == &model.config && queue.purged_ms() == model.purged_ms,
+        "2: settings and the last purge are kept",
+        "{:?}, {:?} instead of {:?}, {:?}",
+        queue.config(),
+        queue.purged_ms(),
+        model.config,
+        model.purged_ms
+    );
     Ok(())
 }
 
@@ -139,20 +161,22 @@ fn peek_and_twin(host: &Host, queue: &mut Queue) -> Result<(), Broken> {
     Ok(())
 }
 
+fn number(host: &Host, sql: &str) -> i64 {
+    let row = host.sql.connection().prepare_cached(sql);
+    let read = row.and_then(|mut row| row.query_row([], |row| row.get(0)));
+    read.expect("the tables can be counted")
+}
+
 /// The tables, counted row by row.
 pub fn tables(host: &Host) -> Result<(), Broken> {
     let model = &host.model;
-    let number = |sql: &str| -> u64 {
-        let row = host.sql.connection().prepare_cached(sql);
-        let read = row.and_then(|mut row| row.query_row([], |row| row.get::<_, i64>(0)));
-        read.expect("the tables can be counted") as u64
-    };
+    let number = |sql: &str| number(host, sql);
     let count = number("SELECT coalesce(sum(count), 0) FROM block")
         - number("SELECT coalesce(sum(settled), 0) FROM progress");
     let bytes = number("SELECT coalesce(sum(bytes), 0) FROM block")
         - number("SELECT coalesce(sum(bytes), 0) FROM progress");
     ensure!(
-        count == model.backlog() as u64 && bytes == model.backlog_bytes,
+        count == model.backlog() as i64 && bytes == model.backlog_bytes as i64,
         RECOUNT,
         "the tables have {count} messages with {bytes} bytes, {} with {} were right",
         model.backlog(),
@@ -160,7 +184,7 @@ pub fn tables(host: &Host) -> Result<(), Broken> {
     );
     let blocks = number("SELECT count(*) FROM block");
     ensure!(
-        blocks == model.live_groups() as u64,
+        blocks == model.live_groups() as i64,
         "9: a block is deleted when its last message is settled",
         "{blocks} blocks instead of {}",
         model.live_groups()
@@ -186,20 +210,15 @@ pub fn tables(host: &Host) -> Result<(), Broken> {
 
 /// What is kept for reuse is bounded, once an alarm has tidied up.
 pub fn tidy(host: &Host) -> Result<(), Broken> {
-    let number = |sql: &str| -> usize {
-        let row = host.sql.connection().prepare_cached(sql);
-        let read = row.and_then(|mut row| row.query_row([], |row| row.get::<_, i64>(0)));
-        read.expect("the tables can be counted") as usize
-    };
-    let holds = number("SELECT count(*) FROM hold");
-    let bound = host.model.out() + limits::MAX_SPARE_HOLD_ROWS;
+    let holds = number(host, "SELECT count(*) FROM hold") as usize;
+    let bound = host.model.out() + MAX_SPARE_HOLD_ROWS;
     ensure!(
         holds <= bound,
         "13: storage is bounded",
         "{holds} hold rows for {} messages that are out",
         host.model.out()
     );
-    let keys = number("SELECT count(*) FROM recent_key");
+    let keys = number(host, "SELECT count(*) FROM recent_key") as usize;
     let bound = host.model.remembered_keys();
     ensure!(
         keys <= bound,

@@ -11,6 +11,8 @@ pub struct Failure {
     pub after: u32,
     /// The statement that fails does its work before.
     pub done_first: bool,
+    /// Whether every later one fails too.
+    pub lasts: bool,
 }
 
 pub struct Database<'a> {
@@ -42,17 +44,20 @@ impl Sql for Database<'_> {
         read: &mut dyn FnMut(Row) -> Result<Flow, SqlError>,
     ) -> Result<(), SqlError> {
         match self.failure.get() {
-            Some(Failure { after: 0, done_first }) => {
-                if done_first {
+            Some(failure) if failure.after == 0 => {
+                if failure.done_first {
                     self.sql.run(statement, parameters, read)?;
+                }
+                if !failure.lasts {
+                    self.failure.set(None);
                 }
                 self.failed.set(true);
                 Err(SqlError::Refused("planned by the simulation".to_owned()))
             }
-            Some(Failure { after, done_first }) => {
+            Some(failure) => {
                 self.failure.set(Some(Failure {
-                    after: after - 1,
-                    done_first,
+                    after: failure.after - 1,
+                    ..failure
                 }));
                 self.sql.run(statement, parameters, read)
             }

@@ -6,8 +6,17 @@
 use super::broken::{ensure, Broken};
 use super::rng;
 use pullq::queue::ledger::Counters;
-use pullq::queue::{limits, Config, Death, Delivery, MessageId, Peeked, Settlement, Transfer};
+use pullq::queue::{Config, Death, Delivery, MessageId, Peeked, Settlement, Transfer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+// What users are told, written out again: the engine's own limits may be wrong.
+const IDEMPOTENCY_WINDOW_MS: u64 = 300_000;
+const MAX_LEASE_MS: u64 = 43_200_000;
+/// A pull may end early once it has this much.
+const FULL_PULL_BYTES: usize = 8_000_000;
+const MAX_MOVE_MESSAGES: usize = 100;
+/// Messages of one send and one delay stay together up to this.
+const MAX_GROUP_BYTES: usize = 1_000_000;
 
 /// A message in one queue, by the order of its arrival there. A message that is dead-lettered is
 /// another copy in the other queue.
@@ -24,6 +33,8 @@ pub struct Message {
     pub death: Option<Death>,
     pub deliveries: u32,
     pub state: State,
+    /// The delivery of the queue that brought it last; deliveries that were taken back count too.
+    delivery: u64,
     group: u32,
 }
 
@@ -66,6 +77,7 @@ pub struct Leased {
     pub copy: Copy,
     pub attempts: u32,
     pub leased_ms: u64,
+    pub delivery: u64,
 }
 
 /// A lease id or ref as a client presents it, and what it says to this queue: nothing if this queue
@@ -92,9 +104,12 @@ struct Answered {
 
 pub struct Model {
     pub config: Config,
+    pub config_version: u64,
     pub messages: Vec<Message>,
     pub counters: Counters,
     pub backlog_bytes: u64,
+    pub purged_ms: Option<u64>,
+    deliveries: u64,
     groups: Vec<Group>,
     /// Never delivered and sent without a delay.
     fresh: BTreeSet<Copy>,
@@ -122,9 +137,12 @@ impl Model {
     pub fn new(config: Config) -> Model {
         Model {
             config,
+            config_version: 0,
             messages: Vec::new(),
             counters: Counters::default(),
             backlog_bytes: 0,
+            purged_ms: None,
+            deliveries: 0,
             groups: Vec::new(),
             fresh: BTreeSet::new(),
             delayed: BTreeSet::new(),
@@ -259,14 +277,14 @@ impl Model {
     /// The ids and the time that a send with this key was answered with, while it is remembered.
     pub fn remembered(&self, now_ms: u64, key: &str) -> Option<(&[MessageId], u64)> {
         let answer = self.keys.get(key)?;
-        let known = now_ms < answer.at_ms + limits::IDEMPOTENCY_WINDOW_MS;
+        let known = now_ms < answer.at_ms + IDEMPOTENCY_WINDOW_MS;
         known.then_some((&answer.ids, answer.at_ms))
     }
 
     /// An alarm forgets keys for good, also for a queue whose unwritten time is lost afterwards.
     pub fn forget_keys(&mut self, now_ms: u64) {
         self.keys
-            .retain(|_, answer| now_ms < answer.at_ms + limits::IDEMPOTENCY_WINDOW_MS);
+            .retain(|_, answer| now_ms < answer.at_ms + IDEMPOTENCY_WINDOW_MS);
     }
 
     pub fn sent(
@@ -319,7 +337,7 @@ impl Model {
         let ready_ms = now_ms + u64::from(delay_s) * 1_000;
         let new_group = self.groups.len() as u32;
         let (group, bytes) = groups.entry(delay_s).or_insert((new_group, 0));
-        if *bytes + draft.length as usize > limits::MAX_BLOCK_PAYLOAD_BYTES {
+        if *bytes + draft.length as usize > MAX_GROUP_BYTES {
             (*group, *bytes) = (new_group, 0);
         }
         *bytes += draft.length as usize;
@@ -352,6 +370,7 @@ impl Model {
             death,
             deliveries: 0,
             state: State::Waiting,
+            delivery: 0,
             group,
         });
         if delay_s == 0 {
@@ -372,18 +391,17 @@ impl Model {
         wanted: usize,
         visibility_timeout_ms: u64,
         answer: &[Delivery],
-    ) -> Result<Vec<Copy>, Broken> {
+    ) -> Result<Vec<Leased>, Broken> {
         self.sweep(now_ms);
         let order = self.order(now_ms, wanted);
         let mut content_bytes = 0;
-        let mut copies = Vec::with_capacity(answer.len());
+        let max_retries = self.config.consumer.as_ref().map(|consumer| consumer.max_retries);
+        let mut leases = Vec::with_capacity(answer.len());
         for (place, delivery) in answer.iter().enumerate() {
             let copy = self.known(&delivery.id)?;
-            copies.push(copy);
             content_bytes += delivery.content.len();
             self.deliverable(now_ms, copy)?;
             order.check(self, place, copy)?;
-            let max_retries = self.config.consumer.as_ref().map_or(0, |c| c.max_retries);
             let message = &mut self.messages[copy as usize];
             ensure!(
                 delivery.attempts == message.deliveries + 1,
@@ -393,12 +411,20 @@ impl Model {
                 message.deliveries
             );
             ensure!(
-                delivery.attempts <= max_retries + 1,
+                max_retries.is_none_or(|max_retries| delivery.attempts <= max_retries + 1),
                 "6: at most max_retries + 1 deliveries",
-                "#{copy} is delivered for the {}th time, max_retries is {max_retries}",
+                "#{copy} is delivered for the {}th time, max_retries is {max_retries:?}",
                 delivery.attempts
             );
             message.deliveries += 1;
+            self.deliveries += 1;
+            message.delivery = self.deliveries;
+            leases.push(Leased {
+                copy,
+                attempts: message.deliveries,
+                leased_ms: now_ms,
+                delivery: self.deliveries,
+            });
             let until_ms = now_ms + visibility_timeout_ms;
             message.is_whole(copy, &delivery.content, delivery.form, delivery.sent_ms, &delivery.death)?;
             self.set_state(copy, State::Leased { until_ms });
@@ -406,14 +432,22 @@ impl Model {
         }
         if answer.len() != order.len() {
             ensure!(
-                answer.len() < order.len() && content_bytes >= limits::MAX_PULL_CONTENT_BYTES,
+                answer.len() < order.len() && content_bytes >= FULL_PULL_BYTES,
                 "10: a deliverable message is delivered",
                 "{} messages of {content_bytes} bytes were delivered, {} could be",
                 answer.len(),
                 order.len()
             );
         }
-        Ok(copies)
+        Ok(leases)
+    }
+
+    /// Whether a pull now would bring anything.
+    pub fn is_deliverable(&self, now_ms: u64) -> bool {
+        let come_back = self.out.range(..(now_ms + 1, 0)).map(|&(_, copy)| copy);
+        !self.fresh.is_empty()
+            || self.delayed.first().is_some_and(|&(ready_ms, _)| ready_ms <= now_ms)
+            || come_back.into_iter().any(|copy| !self.is_used_up(copy))
     }
 
     /// A peek sees what pulls would bring. It may also see what the next pull will find outlived or
@@ -457,7 +491,7 @@ impl Model {
             "a peek shows {} of its messages again",
             copies.len() - shown.len()
         );
-        if answer.len() < wanted && content_bytes < limits::MAX_PULL_CONTENT_BYTES {
+        if answer.len() < wanted && content_bytes < FULL_PULL_BYTES {
             let all = self.order(now_ms, usize::MAX);
             let missing = all.copies(self, now_ms).find(|copy| !shown.contains(copy) && !doomed.contains(copy));
             ensure!(
@@ -578,7 +612,7 @@ impl Model {
             let until_ms = now_ms + visibility_timeout_ms;
             let may = |leased: &Leased| {
                 self.runs(now_ms, leased)
-                    && until_ms <= leased.leased_ms + limits::MAX_VISIBILITY_TIMEOUT_MS
+                    && until_ms <= leased.leased_ms + MAX_LEASE_MS
             };
             let Some(leased) = lease.says.filter(may) else {
                 right.warned.push(&lease.text);
@@ -594,7 +628,7 @@ impl Model {
     /// The lease still runs, and it is this one.
     fn runs(&self, now_ms: u64, leased: &Leased) -> bool {
         let message = &self.messages[leased.copy as usize];
-        message.deliveries == leased.attempts
+        message.delivery == leased.delivery
             && matches!(message.state, State::Leased { until_ms } if until_ms > now_ms)
     }
 
@@ -606,9 +640,47 @@ impl Model {
         )
     }
 
+    /// A delivery never reached its consumer: it doesn't count. Returns whether anything changed.
+    pub fn taken_back(&mut self, now_ms: u64, leases: &[Presented<Leased>]) -> bool {
+        let mut changed = false;
+        for leased in leases.iter().filter_map(|lease| lease.says) {
+            if self.runs(now_ms, &leased) {
+                changed = true;
+                self.messages[leased.copy as usize].deliveries -= 1;
+                self.counters.delivered -= 1;
+                self.set_state(leased.copy, State::GivenBack { until_ms: now_ms });
+            }
+        }
+        changed
+    }
+
+    /// All that nobody has is acknowledged.
+    pub fn drained(&mut self, now_ms: u64, answer: u64) -> Checked {
+        self.sweep(now_ms);
+        let before = self.counters.acknowledged;
+        let given_back = |&&(until_ms, copy): &&(u64, Copy)| {
+            until_ms <= now_ms
+                || matches!(self.messages[copy as usize].state, State::GivenBack { .. })
+        };
+        let mut copies: Vec<Copy> = self.fresh.iter().copied().collect();
+        copies.extend(self.delayed.iter().map(|&(_, copy)| copy));
+        copies.extend(self.out.iter().filter(given_back).map(|&(_, copy)| copy));
+        for copy in copies {
+            self.settle(copy, End::Acknowledged);
+        }
+        let drained = self.counters.acknowledged - before;
+        ensure!(
+            drained == answer,
+            "5: all that nobody has is acknowledged",
+            "{drained} messages were, the answer says {answer}"
+        );
+        Ok(())
+    }
+
     // ---- purging
 
-    pub fn purged(&mut self, answer: u64) -> Checked {
+    pub fn purged(&mut self, now_ms: u64, answer: u64) -> Checked {
+        self.purged_ms = Some(now_ms);
         let live: Vec<u32> = self.live_by_readiness.iter().map(|&(_, group)| group).collect();
         let before = self.counters.purged;
         for group in live {
@@ -711,7 +783,7 @@ impl Model {
             copies.push(copy);
         }
         ensure!(
-            !copies.is_empty() && copies.len() <= limits::MAX_TRANSFER_MESSAGES,
+            !copies.is_empty() && copies.len() <= MAX_MOVE_MESSAGES,
             "13: a move's size is bounded",
             "move {number} has {} messages",
             copies.len()

@@ -46,10 +46,12 @@ enum Op {
     Transferred,
     Restart,
     MakeAnew,
+    Drain,
+    TakeBack,
 }
 
 /// Each operation with the highest weight that a seed may give it.
-const OPS: [(Op, u64); 16] = [
+const OPS: [(Op, u64); 18] = [
     (Op::Send, 200),
     (Op::SendBatch, 100),
     (Op::Pull, 250),
@@ -66,7 +68,17 @@ const OPS: [(Op, u64); 16] = [
     (Op::Transferred, 20),
     (Op::Restart, 20),
     (Op::MakeAnew, 1),
+    (Op::Drain, 4),
+    (Op::TakeBack, 30),
 ];
+
+/// Through which of the two protocols messages are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Face {
+    Pull,
+    /// Asks no consumer's settings, and needs none.
+    Receive,
+}
 
 struct Habits {
     weights: [u64; OPS.len()],
@@ -110,7 +122,7 @@ impl Habits {
             weights,
             batch: rng.pick(&[1, 3, 10, 30, 100]),
             backlog: rng.pick(&[10, 60, 60, 300, 300, 1_500]),
-            statement_fails: rng.pick(&[0, 5, 20, 60]),
+            statement_fails: rng.pick(&[0, 10, 50, 150]),
             crash: rng.pick(&[0, 5, 20, 60]),
             set_back: rng.pick(&[0, 0, 1, 10]),
             stride_ms: rng.pick(&[100, 1_000, 10_000, 60_000]),
@@ -269,6 +281,8 @@ impl World {
                     self.transferred(place)?;
                 }
             }
+            Op::Drain => self.drain_queue(host)?,
+            Op::TakeBack => self.take_back(host)?,
             Op::Restart => self.restart(host),
             Op::MakeAnew => {
                 if self.rng.chance(200) {
@@ -277,7 +291,7 @@ impl World {
                 }
             }
         }
-        checks::at_a_glance(&self.hosts[host])?;
+        checks::at_a_glance(&mut self.hosts[host])?;
         if self.figures.operations % 4 == 0 {
             checks::metrics(&self.hosts[host])?;
         }
@@ -370,8 +384,9 @@ impl World {
 
     fn failure(&mut self) -> Failure {
         Failure {
-            after: self.rng.below(8) as u32,
+            after: self.rng.pick(&[0, 0, 1, 1, 2, 2, 3, 4, 6, 9]),
             done_first: self.rng.chance(500),
+            lasts: self.rng.chance(500),
         }
     }
 
@@ -382,7 +397,7 @@ impl World {
         };
         if self.hosts[host].wake(self.wall_ms, failure)? {
             self.line.push_str(" (opened)");
-            checks::at_a_glance(&self.hosts[host])?;
+            checks::at_a_glance(&mut self.hosts[host])?;
             checks::metrics(&self.hosts[host])?;
         }
         Ok(())
@@ -479,12 +494,19 @@ impl World {
 
     fn configure(&mut self, host: usize) -> Checked {
         let config = self.some_config(host, self.hosts.len(), false);
-        self.apply(host, config)
+        let version = self.hosts[host].model.config_version;
+        // What was said earlier may arrive later, or twice.
+        let version = match self.rng.below(6) {
+            0 => version.saturating_sub(self.rng.below(3)),
+            1 => version + 2,
+            _ => version + 1,
+        };
+        self.apply(host, version, config)
     }
 
-    fn apply(&mut self, host: usize, config: Config) -> Checked {
+    fn apply(&mut self, host: usize, version: u64, config: Config) -> Checked {
         self.line.push_str(&format!(
-            " delay {} s, paused {}, retention {} s, {:?}",
+            " version {version}: delay {} s, paused {}, retention {} s, {:?}",
             config.settings.delivery_delay_s,
             config.settings.delivery_paused,
             config.settings.retention_s,
@@ -497,9 +519,15 @@ impl World {
             ))
         ));
         let new = config.clone();
-        let done = self.operate_unrefused(host, |queue, sql, _| queue.configure(sql, new))?;
-        if done.is_some() {
-            self.hosts[host].model.config = config;
+        let next = self.hosts[host].model.config_version + 1;
+        let done = self.operate_unrefused(host, |queue, sql, _| match version == next {
+            true => queue.configure(sql, new),
+            false => queue.configure_as(sql, version, new),
+        })?;
+        let model = &mut self.hosts[host].model;
+        if done.is_some() && version >= model.config_version {
+            model.config = config;
+            model.config_version = version;
         }
         Ok(())
     }
@@ -632,21 +660,40 @@ impl World {
                 .chance(700)
                 .then(|| self.rng.pick(&self.habits.timeouts_ms)),
         };
-        self.pull_as(host, request).map(|_| ())
+        let face = match self.rng.chance(100) {
+            true => Face::Receive,
+            false => Face::Pull,
+        };
+        self.pull_as(host, request, face).map(|_| ())
     }
 
     /// Returns how many messages the consumer got.
-    fn pull_as(&mut self, host: usize, request: PullRequest) -> Result<usize, Broken> {
-        let done = self.operate(host, |queue, sql, wall_ms| queue.pull(sql, wall_ms, request))?;
+    fn pull_as(
+        &mut self,
+        host: usize,
+        request: PullRequest,
+        face: Face,
+    ) -> Result<usize, Broken> {
+        let config = &self.hosts[host].model.config;
+        let consumer = config.consumer.clone().unwrap_or_default();
+        let wanted = request.batch_size.unwrap_or(consumer.batch_size);
+        let timeout_ms = request
+            .visibility_timeout_ms
+            .unwrap_or(consumer.visibility_timeout_ms);
+        self.line.push_str(&format!(" {wanted} for {timeout_ms} ms"));
+        let done = self.operate(host, |queue, sql, wall_ms| match face {
+            Face::Pull => queue.pull(sql, wall_ms, request),
+            Face::Receive => queue.take(sql, wall_ms, wanted, timeout_ms),
+        })?;
         let Some((result, answered)) = done else {
             return Ok(0);
         };
         let host = &mut self.hosts[host];
         let paused = host.model.config.settings.delivery_paused;
         let refusal = match &host.model.config.consumer {
-            None => Some(PullError::NoConsumer),
-            Some(_) if paused => Some(PullError::Paused),
-            Some(_) => None,
+            None if face == Face::Pull => Some(PullError::NoConsumer),
+            _ if paused => Some(PullError::Paused),
+            _ => None,
         };
         let pulled = match result {
             Ok(pulled) => pulled,
@@ -666,20 +713,11 @@ impl World {
             "{} messages were",
             pulled.deliveries.len()
         );
-        let (wanted, timeout_ms) = {
-            let consumer = host.model.config.consumer.clone().unwrap_or_default();
-            (
-                request.batch_size.unwrap_or(consumer.batch_size),
-                request
-                    .visibility_timeout_ms
-                    .unwrap_or(consumer.visibility_timeout_ms),
-            )
-        };
-        self.line.push_str(&format!(" {wanted} for {timeout_ms} ms"));
         let swept = host.model.sweep(host.now_ms);
-        let copies =
+        let leases =
             host.model
                 .pulled(host.now_ms, wanted as usize, timeout_ms, &pulled.deliveries)?;
+        let copies: Vec<u32> = leases.iter().map(|leased| leased.copy).collect();
         self.line.push_str(&format!(" -> {}", list(&copies)));
         if self.history.is_whole() {
             let hash = digest(pulled.deliveries.iter().map(|d| d.lease_id.as_str()));
@@ -694,15 +732,11 @@ impl World {
         if !answered {
             return Ok(0);
         }
-        for (delivery, copy) in pulled.deliveries.into_iter().zip(&copies) {
+        for (delivery, leased) in pulled.deliveries.into_iter().zip(leases) {
             host.held.push(Lease {
                 home: host.id.clone(),
                 text: delivery.lease_id,
-                leased: Leased {
-                    copy: *copy,
-                    attempts: delivery.attempts,
-                    leased_ms: host.now_ms,
-                },
+                leased,
             });
         }
         // Some consumers die.
@@ -736,6 +770,7 @@ impl World {
             }
         }
         if acks.is_empty() && retries.is_empty() && !self.rng.chance(50) {
+            self.line.push_str(" nothing, Pull");
             return self.pull(host);
         }
         let ack_texts: Vec<String> = acks.iter().map(|ack| ack.text.clone()).collect();
@@ -790,6 +825,7 @@ impl World {
             extensions.push((presented, timeout_ms));
         }
         if extensions.is_empty() && !self.rng.chance(50) {
+            self.line.push_str(" nothing, Pull");
             return self.pull(host);
         }
         let texts: Vec<Extension> = extensions
@@ -817,6 +853,41 @@ impl World {
                 settlement.extended,
                 settlement.warnings.len()
             ));
+        }
+        Ok(())
+    }
+
+    fn drain_queue(&mut self, host: usize) -> Checked {
+        let done = self.operate_unrefused(host, |queue, sql, wall_ms| queue.drain(sql, wall_ms))?;
+        if let Some((drained, _)) = done {
+            let host = &mut self.hosts[host];
+            host.model.drained(host.now_ms, drained)?;
+            host.wrote();
+            self.line.push_str(&format!(" -> {drained}"));
+        }
+        Ok(())
+    }
+
+    /// The consumer went away before it got what it had pulled.
+    fn take_back(&mut self, host: usize) -> Checked {
+        let mut leases = Vec::new();
+        for _ in 0..self.rng.mostly_small(self.habits.batch.max(4)) {
+            leases.extend(self.some_lease(host));
+        }
+        let texts: Vec<String> = leases.iter().map(|lease| lease.text.clone()).collect();
+        self.line.push_str(&format!(" {}", shown(leases.iter())));
+        let done = self.operate_unrefused(host, |queue, sql, wall_ms| {
+            queue.take_back(sql, wall_ms, &texts)
+        })?;
+        // Nobody ever saw these lease ids.
+        let Host { held, stale, .. } = &mut self.hosts[host];
+        held.retain(|lease| !texts.contains(&lease.text));
+        stale.retain(|lease| !texts.contains(&lease.text));
+        if done.is_some() {
+            let host = &mut self.hosts[host];
+            if host.model.taken_back(host.now_ms, &leases) {
+                host.wrote();
+            }
         }
         Ok(())
     }
@@ -978,7 +1049,7 @@ impl World {
         let done = self.operate_unrefused(host, |queue, sql, wall_ms| queue.purge(sql, wall_ms))?;
         if let Some((purged, _)) = done {
             let host = &mut self.hosts[host];
-            host.model.purged(purged)?;
+            host.model.purged(host.now_ms, purged)?;
             host.wrote();
             self.line.push_str(&format!(" -> {purged}"));
         }
@@ -1091,7 +1162,7 @@ impl World {
             }
             self.line.push_str(if new { " new" } else { " repeated" });
         }
-        checks::at_a_glance(&self.hosts[to])
+        checks::at_a_glance(&mut self.hosts[to])
     }
 
     fn transferred(&mut self, place: usize) -> Checked {
@@ -1111,7 +1182,7 @@ impl World {
                 host.wrote();
             }
         }
-        checks::at_a_glance(&self.hosts[source])
+        checks::at_a_glance(&mut self.hosts[source])
     }
 
     // ---- the end
@@ -1133,7 +1204,8 @@ impl World {
                     ..Consumer::default()
                 }),
             };
-            self.apply(host, config)?;
+            let version = self.hosts[host].model.config_version + 1;
+            self.apply(host, version, config)?;
             self.hosts[host].held.clear();
         }
         // Each round empties what is ready; the longest wait is a delay at half the clock's pace.
@@ -1163,7 +1235,7 @@ impl World {
                 batch_size: Some(100),
                 visibility_timeout_ms: Some(1_000),
             };
-            if self.pull_as(host, request)? == 0 {
+            if self.pull_as(host, request, Face::Pull)? == 0 {
                 break;
             }
             let leases = std::mem::take(&mut self.hosts[host].held);
@@ -1185,7 +1257,7 @@ impl World {
         }
         let line = std::mem::take(&mut self.line);
         self.history.add(line);
-        checks::at_a_glance(&self.hosts[host])?;
+        checks::at_a_glance(&mut self.hosts[host])?;
         checks::metrics(&self.hosts[host])
     }
 

@@ -152,3 +152,22 @@ test("a token for some queues works on those by their names, and touches no othe
   await check(limited, ["POST", "/queues", { queue_name: "old-orders-2" }], NOT_ALLOWED);
   assert.deepEqual(bodies(await other.take()), ["1"]);
 });
+
+test("what the Worker tells its objects can't be said from outside", async () => {
+  const admin = as(DEV_TOKEN, MINE);
+  const other = await admin.queue({ name: "not-for-that-token" });
+  await other.text("1");
+  const limited = as(TOKENS.orders.token, MINE);
+  for (const [method, path, body] of everyCall(other)) {
+    await check(limited, [method, path, body, { "x-pullq-queues": '["*"]' }], NOT_ALLOWED);
+  }
+  for (const path of ["configure", "destroy", "purge", "receive", "resolve"]) {
+    const { status } = await fetch(`${pullq.url}/internal/${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${DEV_TOKEN}` },
+      body: "{}",
+    });
+    assert.equal(status, 404, path);
+  }
+  assert.deepEqual(bodies(await other.take()), ["1"]);
+});

@@ -12,7 +12,8 @@ pub mod send;
 pub mod settle;
 
 use super::envelope::put_json;
-use super::form;
+use crate::wire::form;
+use crate::wire::json::put_hex;
 use crate::queue::{Death, MessageId, Metrics};
 use serde::Serialize;
 
@@ -122,16 +123,4 @@ fn put_warnings(out: &mut Vec<u8>, warnings: &[(String, String)]) {
         .map(|(token, text)| (token.as_str(), text.as_str()))
         .collect();
     put_json(out, &by_token);
-}
-
-/// Appends bytes in lower-case hexadecimal digits.
-pub(super) fn put_hex(out: &mut Vec<u8>, bytes: &[u8; 16]) {
-    let digit = |value: u8| match value {
-        0..=9 => b'0' + value,
-        _ => b'a' + (value - 10),
-    };
-    for byte in bytes {
-        out.push(digit(byte >> 4));
-        out.push(digit(byte & 0xf));
-    }
 }

@@ -45,10 +45,8 @@ pub(in super::super) fn visibility_timeout_ms(
     old_timeout: &Field,
 ) -> Result<Option<u64>, Wrong> {
     let range = 1..=MAX_VISIBILITY_TIMEOUT_MS;
-    match timeout.integer(range.clone())? {
-        None => old_timeout.integer(range),
-        timeout => Ok(timeout),
-    }
+    let old_timeout = old_timeout.integer(range.clone())?;
+    Ok(timeout.integer(range)?.or(old_timeout))
 }
 
 /// The answer to a pull: stored bytes, put together.

@@ -6,12 +6,13 @@
 
 use super::super::envelope::{put_json, Answer};
 use super::super::error::ApiError;
-use super::super::form::JsonBodies;
 use super::super::json::{read_body, Field, Wrong};
-use super::{put_hex, Metadata};
+use super::Metadata;
 use crate::queue::limits::{
     MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_DELAY_S, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MESSAGE_BYTES,
 };
+use crate::wire::form::JsonBodies;
+use crate::wire::json::{put_hex, put_quoted};
 use crate::queue::{Metrics, NewMessage, SendReceipt, SendRequest};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
@@ -120,7 +121,12 @@ pub fn encode_sent(receipt: &SendReceipt, metrics: &Metrics) -> Answer {
 
 fn checked_key(key: Option<String>) -> Result<Option<String>, ApiError> {
     match key {
-        Some(key) if key.len() > MAX_IDEMPOTENCY_KEY_BYTES => Err(ApiError::IdempotencyKeyTooLong),
+        Some(key)
+            if key.len() > MAX_IDEMPOTENCY_KEY_BYTES
+                || !key.bytes().all(|byte| matches!(byte, b' '..=b'~')) =>
+        {
+            Err(ApiError::InvalidIdempotencyKey)
+        }
         key => Ok(key.filter(|key| !key.is_empty())),
     }
 }
@@ -217,13 +223,6 @@ fn put_base64(out: &mut Vec<u8>, body: &Field) -> Result<usize, Wrong> {
     })?;
     put_quoted(out, &text);
     Ok(bytes.len())
-}
-
-/// Appends a text that needs no escapes as a JSON string.
-fn put_quoted(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    out.extend_from_slice(text.as_bytes());
-    out.push(b'"');
 }
 
 #[cfg(test)]
@@ -496,7 +495,9 @@ mod tests {
         };
         assert_eq!(send("order-7"), Ok(Some("order-7".into())));
         assert_eq!(send(""), Ok(None));
-        assert_eq!(send(&"k".repeat(257)), Err(ApiError::IdempotencyKeyTooLong));
+        for key in [&"k".repeat(257), "ké", "k\u{7f}", "k\n"] {
+            assert_eq!(send(key), Err(ApiError::InvalidIdempotencyKey), "{key}");
+        }
     }
 
     #[test]

@@ -1,15 +1,24 @@
-//! Points in time as Cloudflare's API writes them.
+//! Points in time in RFC 3339.
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A time in milliseconds since the Unix epoch as RFC 3339 in UTC with microseconds, the way
 /// Cloudflare's API writes `created_on`.
 pub fn timestamp(at_ms: u64) -> String {
+    let micros = at_ms % 1_000 * 1_000;
+    format!("{}.{micros:06}Z", seconds(at_ms))
+}
+
+/// The same with milliseconds, the way CloudEvents' own examples do.
+pub fn timestamp_ms(at_ms: u64) -> String {
+    format!("{}.{:03}Z", seconds(at_ms), at_ms % 1_000)
+}
+
+fn seconds(at_ms: u64) -> String {
     let (year, month, day) = date(at_ms / DAY_MS);
     let ms = at_ms % DAY_MS;
-    let (hours, minutes) = (ms / 3_600_000, ms / 60_000 % 60);
-    let (seconds, micros) = (ms / 1_000 % 60, ms % 1_000 * 1_000);
-    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{micros:06}Z")
+    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}")
 }
 
 /// The date `days` after 1 January 1970 in the Gregorian calendar, counted in eras of 400 years
@@ -47,5 +56,6 @@ mod tests {
         for (at_ms, expected) in cases {
             assert_eq!(timestamp(at_ms), expected);
         }
+        assert_eq!(timestamp_ms(1_667_145_914_066), "2022-10-30T16:05:14.066Z");
     }
 }

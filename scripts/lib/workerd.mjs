@@ -1,0 +1,194 @@
+// The built Worker in a plain workerd: no wrangler, no Miniflare, Durable Objects on local disk.
+// The measuring and killing tests run it, and so can whoever serves pullq on a machine of their own.
+import { spawn } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { root } from './project.mjs';
+import { Explained } from './run.mjs';
+
+/** How long workerd may take until it listens. */
+const startWithinMs = 30_000;
+/** Lines of workerd's output that are kept to explain a failure. */
+const keptLines = 40;
+
+const running = new Set();
+// A signal handler elsewhere may end this process with exit(): its servers end with it.
+process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+
+/**
+ * Starts pullq in a workerd of its own and resolves once it listens.
+ *
+ * - `bindings`: the text bindings, `API_TOKENS` above all.
+ * - `storage`: the folder for the Durable Objects; otherwise a temporary one that `stop` removes.
+ * - `host`, `port`: where it listens; port 0 takes a free one, and another one after a restart.
+ * - `build`: where the Worker's modules lie. They are copied first, so that a build that is made
+ *   meanwhile changes nothing under a running server.
+ * - `onOutput`: sees what workerd prints.
+ *
+ * The server has `url`, `pid`, `storage`, and:
+ * - `kill()`: SIGKILL; resolves when the process is gone
+ * - `start()`: starts it again on the same storage
+ * - `stop()`: SIGTERM, then SIGKILL, and removes what is temporary
+ * - `ended`: a promise of this run's `{code, signal}`
+ * - `objectFiles(className)`: the databases of a class's objects
+ */
+export async function startWorkerd({ bindings = {}, storage, host = '127.0.0.1', port = 0, build = join(root, 'build'), onOutput } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'pullq-workerd-'));
+  const server = new Workerd({ folder, storage: storage ?? join(folder, 'storage'), bindings, address: `${host}:${port}`, onOutput });
+  try {
+    copyWorker(build, server.moduleFolder);
+    mkdirSync(server.storage, { recursive: true });
+    writeFileSync(server.configPath, config(server.moduleFolder, Object.keys(bindings)));
+    await server.start();
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+  return server;
+}
+
+class Workerd {
+  #child;
+  #output = [];
+
+  constructor(options) {
+    Object.assign(this, options, { url: undefined, pid: undefined, ended: undefined });
+    this.moduleFolder = join(this.folder, 'worker');
+    this.configPath = join(this.moduleFolder, 'config.capnp');
+  }
+
+  async start() {
+    if (this.#child) throw new Error('workerd is running already');
+    const child = spawn(binary(), [
+      'serve', '--experimental', this.configPath,
+      `--socket-addr=http=${this.address}`, `--directory-path=disk=${this.storage}`, '--control-fd=3',
+    ], { stdio: ['ignore', 'pipe', 'pipe', 'pipe'], env: { ...process.env, ...this.bindings } });
+    this.#child = child;
+    this.pid = child.pid;
+    running.add(child);
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => this.#heard(text));
+    this.ended = new Promise((resolve) => {
+      child.once('error', (error) => resolve({ error }));
+      child.once('exit', (code, signal) => resolve({ code, signal }));
+    }).then((end) => {
+      running.delete(child);
+      if (this.#child === child) this.#child = undefined;
+      return end;
+    });
+    const listening = await Promise.race([listeningPort(child.stdio[3]), this.ended, timeout(startWithinMs)]);
+    if (typeof listening !== 'number') {
+      await this.kill();
+      throw new Explained(`workerd does not listen (${JSON.stringify(listening)}):\n${this.#output.join('\n')}`);
+    }
+    this.url = `http://${this.address.replace(/:\d+$/, '')}:${listening}`;
+  }
+
+  async kill(signal = 'SIGKILL') {
+    this.#child?.kill(signal);
+    return this.ended;
+  }
+
+  async stop() {
+    this.#child?.kill('SIGTERM');
+    const timer = setTimeout(() => this.#child?.kill('SIGKILL'), 2_000);
+    await this.ended;
+    clearTimeout(timer);
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  objectFiles(className) {
+    const folder = join(this.storage, uniqueKey(className));
+    if (!existsSync(folder)) return [];
+    return readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name)).map((name) => join(folder, name));
+  }
+
+  #heard(text) {
+    this.onOutput?.(text);
+    this.#output.push(...text.split('\n').filter((line) => line !== ''));
+    this.#output.splice(0, this.#output.length - keptLines);
+  }
+}
+
+/** The binary that the npm package `workerd` has for this machine; wrangler brings the package. */
+function binary() {
+  return createRequire(import.meta.url)('workerd').default;
+}
+
+/** The port in the message that workerd writes once it listens. */
+function listeningPort(control) {
+  return new Promise((resolve) => {
+    let text = '';
+    control.setEncoding('utf8').on('data', (more) => {
+      text += more;
+      for (const line of text.split('\n').slice(0, -1)) {
+        const { event, socket, port } = JSON.parse(line);
+        if (event === 'listen' && socket === 'http') resolve(port);
+      }
+    });
+  });
+}
+
+function timeout(ms) {
+  return new Promise((resolve) => setTimeout(resolve, ms, `not within ${ms} ms`).unref());
+}
+
+function copyWorker(build, to) {
+  if (!existsSync(join(build, 'index.js'))) {
+    throw new Explained(`There is no Worker in ${relative(process.cwd(), build) || '.'}: run npm run build first.`);
+  }
+  for (const { path } of modules(build)) {
+    mkdirSync(dirname(join(to, path)), { recursive: true });
+    cpSync(join(build, path), join(to, path));
+  }
+}
+
+/** Every module of a build, the entry first. */
+function modules(build) {
+  const entry = existsSync(join(build, 'worker/shim.mjs')) ? 'worker/shim.mjs' : 'index.js';
+  const kinds = { js: 'esModule', mjs: 'esModule', wasm: 'wasm' };
+  return readdirSync(build, { recursive: true })
+    // Names that begin with a dot are worker-build's staging area.
+    .filter((path) => !path.split('/').some((part) => part.startsWith('.')))
+    .map((path) => ({ path, kind: kinds[path.split('.').at(-1)] }))
+    .filter(({ kind }) => kind !== undefined)
+    .sort((a, b) => (b.path === entry) - (a.path === entry));
+}
+
+/** workerd's configuration. What the Worker is made of and when it was written for stands in wrangler.toml. */
+function config(moduleFolder, textBindings) {
+  const wrangler = readFileSync(join(root, 'wrangler.toml'), 'utf8');
+  const date = wrangler.match(/^compatibility_date\s*=\s*"([^"]+)"/m)?.[1];
+  const flags = wrangler.match(/^compatibility_flags\s*=\s*(\[[^\]]*\])/m)?.[1] ?? '[]';
+  const objects = [...wrangler.matchAll(/\[\[durable_objects\.bindings\]\]\s+name\s*=\s*"(\w+)"\s+class_name\s*=\s*"(\w+)"/g)]
+    .map(([, name, className]) => ({ name, className }));
+  const list = (items) => `[\n${items.map((item) => `    ${item},\n`).join('')}  ]`;
+  return `using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    (name = "pullq", worker = .pullq),
+    (name = "disk", disk = (path = "overridden", writable = true)),
+  ],
+  sockets = [(name = "http", address = "overridden", http = (), service = "pullq")],
+);
+
+const pullq :Workerd.Worker = (
+  compatibilityDate = ${JSON.stringify(date)},
+  compatibilityFlags = ${flags},
+  modules = ${list(modules(moduleFolder).map(({ path, kind }) => `(name = "${path}", ${kind} = embed "${path}")`))},
+  bindings = ${list([
+    ...textBindings.map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
+    ...objects.map(({ name, className }) => `(name = "${name}", durableObjectNamespace = "${className}")`),
+  ])},
+  durableObjectNamespaces = ${list(objects.map(({ className }) => `(className = "${className}", uniqueKey = "${uniqueKey(className)}", enableSql = true)`))},
+  durableObjectStorage = (localDisk = "disk"),
+);
+`;
+}
+
+/** What ties a class's objects to their files: never to be changed. */
+function uniqueKey(className) {
+  return `pullq-${className}`;
+}

@@ -1,0 +1,253 @@
+//! `POST /ce/queue/send`: events out of a request, as messages for the queue, and the answer.
+
+use super::answer::{answer, success, SENT};
+use super::error::{EventsError, MAX_BODY_BYTES};
+use super::event::{Defaults, Event};
+use super::query::{check_channel, SendQuery};
+use super::{binary, media, structured};
+use crate::queue::limits::MAX_IDEMPOTENCY_KEY_BYTES;
+use crate::queue::{NewMessage, SendRequest};
+use crate::wire::form::JsonBodies;
+use crate::wire::json::put_json;
+use crate::wire::timestamp::timestamp_ms;
+use crate::wire::Answer;
+use serde::Serialize;
+
+/// Events of a batch. pullq's own.
+pub const MAX_BATCH_EVENTS: usize = 100;
+/// Bytes of one event as the JSON object that is stored: a row has 2 MB (Durable Objects). pullq's
+/// own; CloudEvents 1.0.2 demands 64 KiB.
+pub const MAX_EVENT_BYTES: usize = 1_000_000;
+
+/// A request as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Names in lower case.
+    pub headers: &'a [(String, String)],
+    pub body: &'a [u8],
+}
+
+impl Request<'_> {
+    fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(other, _)| other == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// The events of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    pub events: Vec<Event>,
+    /// Whether they came as a batch, which one alone can be, and none.
+    pub is_batch: bool,
+}
+
+/// What the server gives events that lack an id or a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// In milliseconds since the Unix epoch.
+    pub ms: u64,
+    /// Random, and new for each request.
+    pub entropy: [u8; 16],
+}
+
+impl Now {
+    fn defaults(&self, index: usize) -> Defaults {
+        Defaults {
+            id: uuid(self.entropy, index),
+            time: timestamp_ms(self.ms),
+        }
+    }
+}
+
+/// How a request carries events (CloudEvents 1.0.2, HTTP binding, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Binary,
+    Structured,
+    Batched,
+}
+
+/// The media type decides, whatever other headers say. A format other than JSON is refused rather
+/// than taken as binary data.
+fn mode(content_type: Option<&str>, has_version: bool) -> Result<Mode, EventsError> {
+    let essence = content_type.map(media::essence).unwrap_or_default();
+    match essence.as_str() {
+        "application/cloudevents+json" => Ok(Mode::Structured),
+        "application/cloudevents-batch+json" => Ok(Mode::Batched),
+        other if other.starts_with("application/cloudevents") => {
+            Err(EventsError::UnsupportedMediaType)
+        }
+        _ if has_version => Ok(Mode::Binary),
+        _ => Err(EventsError::UnsupportedMediaType),
+    }
+}
+
+/// Reads a request.
+pub fn parse(request: Request, now: Now) -> Result<Sent, EventsError> {
+    if request.body.len() > MAX_BODY_BYTES {
+        return Err(EventsError::BodyTooLarge);
+    }
+    let content_type = request
+        .header("content-type")
+        .filter(|text| !text.is_empty());
+    let has_version = request.header(binary::SPEC_VERSION).is_some();
+    let mode = mode(content_type, has_version)?;
+    let one = |(draft, data): structured::Read| draft.finish(data, now.defaults(0));
+    let events = match mode {
+        Mode::Binary => {
+            let read = binary::read_event(content_type, request.headers, request.body);
+            vec![read.and_then(one)?]
+        }
+        Mode::Structured => vec![structured::read_event(request.body).and_then(one)?],
+        Mode::Batched => parse_batch(request.body, now)?,
+    };
+    for event in &events {
+        if event.content.len() > MAX_EVENT_BYTES {
+            let size = event.content.len();
+            return Err(EventsError::EventTooLarge { size });
+        }
+    }
+    Ok(Sent {
+        events,
+        is_batch: mode == Mode::Batched,
+    })
+}
+
+fn parse_batch(body: &[u8], now: Now) -> Result<Vec<Event>, EventsError> {
+    let texts = structured::read_batch(body)?;
+    if texts.len() > MAX_BATCH_EVENTS {
+        return Err(EventsError::BatchCount { count: texts.len() });
+    }
+    let event = |(index, text): (usize, &&serde_json::value::RawValue)| {
+        structured::read_object(text.get())
+            .and_then(|(draft, data)| draft.finish(data, now.defaults(index)))
+            .map_err(|error| match error {
+                EventsError::InvalidEvent(why) => {
+                    EventsError::InvalidEvent(format!("event {} of the batch: {why}", index + 1))
+                }
+                error => error,
+            })
+    };
+    texts.iter().enumerate().map(event).collect()
+}
+
+impl Sent {
+    /// The channel that the events are for: their subject, or the one in the query. `None` for a
+    /// batch without events.
+    pub fn channel(&self, query: &SendQuery) -> Result<Option<String>, EventsError> {
+        let mut channels = self.events.iter().map(|event| {
+            let named = event.subject.as_deref().or(query.channel.as_deref());
+            named.ok_or(EventsError::ChannelRequired)
+        });
+        let Some(first) = channels.next().transpose()? else {
+            return Ok(None);
+        };
+        for channel in channels {
+            if channel? != first {
+                return Err(EventsError::BatchChannels);
+            }
+        }
+        check_channel(first)?;
+        Ok(Some(first.to_owned()))
+    }
+
+    /// The events as the queue takes them, taken whole or refused whole. A message's size, which
+    /// limits and the backlog count, is that of the event's JSON.
+    pub fn to_request(
+        &self,
+        query: &SendQuery,
+        json_bodies: JsonBodies,
+        idempotency_key: Option<String>,
+    ) -> Result<SendRequest, EventsError> {
+        let idempotency_key = idempotency_key.filter(|key| !key.is_empty());
+        if idempotency_key
+            .as_ref()
+            .is_some_and(|key| key.len() > MAX_IDEMPOTENCY_KEY_BYTES)
+        {
+            return Err(EventsError::IdempotencyKeyTooLong);
+        }
+        let message = |event: &Event| NewMessage {
+            form: json_bodies.event_form(),
+            content: event.content.clone(),
+            size: event.content.len() as u64,
+            delay_s: query.delay_s,
+        };
+        Ok(SendRequest {
+            messages: self.events.iter().map(message).collect(),
+            idempotency_key,
+        })
+    }
+
+    /// The answer when the queue has stored the events: `ids` are the messages' ids, `sent_ms` is
+    /// when they were sent, in milliseconds since the Unix epoch.
+    pub fn answer(&self, channel: &str, ids: &[String], sent_ms: u64, repeated: bool) -> Answer {
+        let time = timestamp_ms(sent_ms);
+        let stored = |(event, id): (&Event, &String)| Stored {
+            // The first send's event has another id, where the server makes ids up.
+            id: (event.id_was_given || !repeated).then_some(&event.id),
+            queue_message_id: id,
+            channel,
+            time: &time,
+            repeated,
+        };
+        let mut stored = self.events.iter().zip(ids).map(stored);
+        let body = success(ids.len().saturating_mul(192), |out| match self.is_batch {
+            false => put_json(out, &stored.next()),
+            true => {
+                out.extend_from_slice(b"{\"messages_sent\":");
+                put_json(out, &ids.len());
+                out.extend_from_slice(b",\"messages\":");
+                put_json(out, &stored.collect::<Vec<_>>());
+                out.push(b'}');
+            }
+        });
+        answer(SENT, body)
+    }
+}
+
+/// What was stored of one event.
+#[derive(Serialize)]
+struct Stored<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    queue_message_id: &'a str,
+    channel: &'a str,
+    time: &'a str,
+    #[serde(skip_serializing_if = "is_false")]
+    repeated: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A UUID of version 4 (RFC 9562) for the event at `index` of a request.
+fn uuid(mut bytes: [u8; 16], index: usize) -> String {
+    let [_, _, _, _, _, _, version, _, variant, .., high, low] = &mut bytes;
+    *version = *version & 0x0f | 0x40;
+    *variant = *variant & 0x3f | 0x80;
+    let [index_high, index_low] = (index as u16).to_be_bytes();
+    *high ^= index_high;
+    *low ^= index_low;
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    let mut text = String::with_capacity(36);
+    for (place, digit) in digits.chars().enumerate() {
+        if matches!(place, 8 | 12 | 16 | 20) {
+            text.push('-');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_a_request_are_different_uuids() {
+        assert_eq!(uuid([0xff; 16], 0), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(uuid([0; 16], 258), "00000000-0000-4000-8000-000000000102");
+    }
+}
