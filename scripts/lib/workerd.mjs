@@ -25,6 +25,7 @@ process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
  * - `host`, `port`: where it listens; port 0 takes a free one, and another one after a restart.
  * - `build`: where the Worker's modules lie. They are copied first, so that a build that is made
  *   meanwhile changes nothing under a running server.
+ * - `wrangler`: the wrangler.toml that says which objects the Worker has; the benchmark runs other Workers.
  * - `onOutput`: sees what workerd prints.
  *
  * The server has `url`, `pid`, `storage`, and:
@@ -34,13 +35,13 @@ process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
  * - `ended`: a promise of this run's `{code, signal}`
  * - `objectFiles(className)`: the databases of a class's objects
  */
-export async function startWorkerd({ bindings = {}, storage, host = '127.0.0.1', port = 0, build = join(root, 'build'), onOutput } = {}) {
+export async function startWorkerd({ bindings = {}, storage, host = '127.0.0.1', port = 0, build = join(root, 'build'), wrangler = join(root, 'wrangler.toml'), onOutput } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'pullq-workerd-'));
   const server = new Workerd({ folder, storage: storage ?? join(folder, 'storage'), bindings, address: `${host}:${port}`, onOutput });
   try {
     copyWorker(build, server.moduleFolder);
     mkdirSync(server.storage, { recursive: true });
-    writeFileSync(server.configPath, config(server.moduleFolder, Object.keys(bindings)));
+    writeFileSync(server.configPath, config(server.moduleFolder, readFileSync(wrangler, 'utf8'), Object.keys(bindings)));
     await server.start();
   } catch (error) {
     await server.stop();
@@ -157,8 +158,7 @@ function modules(build) {
 }
 
 /** workerd's configuration. What the Worker is made of and when it was written for stands in wrangler.toml. */
-function config(moduleFolder, textBindings) {
-  const wrangler = readFileSync(join(root, 'wrangler.toml'), 'utf8');
+function config(moduleFolder, wrangler, textBindings) {
   const date = wrangler.match(/^compatibility_date\s*=\s*"([^"]+)"/m)?.[1];
   const flags = wrangler.match(/^compatibility_flags\s*=\s*(\[[^\]]*\])/m)?.[1] ?? '[]';
   const objects = [...wrangler.matchAll(/\[\[durable_objects\.bindings\]\]\s+name\s*=\s*"(\w+)"\s+class_name\s*=\s*"(\w+)"/g)]

@@ -3,8 +3,8 @@
 use super::error::EventsError;
 use super::event::{invalid, Data, Draft, Value};
 use super::header;
-use super::media::Media;
 use super::structured::Read;
+use crate::wire::media::Media;
 use crate::wire::json::{first_too_deep, MAX_DEPTH};
 
 /// Where attributes' headers begin.

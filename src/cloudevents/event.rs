@@ -2,7 +2,7 @@
 //! and the JSON object in which it is stored and served.
 
 use super::error::EventsError;
-use super::media::Media;
+use crate::wire::media::Media;
 use crate::wire::json::put_json;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;

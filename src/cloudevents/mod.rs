@@ -9,7 +9,6 @@
 //! - [`event`]: an event, its attributes and the rules they keep
 //! - [`structured`], [`binary`]: an event out of a request, by its content mode
 //! - [`header`]: attributes' values in HTTP headers
-//! - [`media`]: media types
 //! - [`send`]: `POST /ce/queue/send`
 //! - [`receive`]: `POST /ce/queue/receive` and `/ce/queue/ack_all`
 //! - [`plain`]: a message from the other face, in KubeMQ's plain form
@@ -21,7 +20,6 @@ pub mod binary;
 pub mod error;
 pub mod event;
 pub mod header;
-pub mod media;
 pub mod plain;
 pub mod query;
 pub mod receive;

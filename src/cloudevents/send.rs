@@ -4,11 +4,12 @@ use super::answer::{answer, success, SENT};
 use super::error::{EventsError, MAX_BODY_BYTES};
 use super::event::{Defaults, Event};
 use super::query::{check_channel, SendQuery};
-use super::{binary, media, structured};
+use super::{binary, structured};
 use crate::queue::limits::MAX_IDEMPOTENCY_KEY_BYTES;
 use crate::queue::{NewMessage, SendRequest};
 use crate::wire::form::JsonBodies;
 use crate::wire::json::put_json;
+use crate::wire::media;
 use crate::wire::timestamp::timestamp_ms;
 use crate::wire::Answer;
 use serde::Serialize;
@@ -183,15 +184,15 @@ impl Sent {
     /// when they were sent, in milliseconds since the Unix epoch.
     pub fn answer(&self, channel: &str, ids: &[String], sent_ms: u64, repeated: bool) -> Answer {
         let time = timestamp_ms(sent_ms);
-        let stored = |(event, id): (&Event, &String)| Stored {
+        let pairs = self.events.iter().zip(ids);
+        let mut stored = pairs.map(|(event, id)| Stored {
             // The first send's event has another id, where the server makes ids up.
             id: (event.id_was_given || !repeated).then_some(&event.id),
             queue_message_id: id,
             channel,
             time: &time,
             repeated,
-        };
-        let mut stored = self.events.iter().zip(ids).map(stored);
+        });
         let body = success(ids.len().saturating_mul(192), |out| match self.is_batch {
             false => put_json(out, &stored.next()),
             true => {

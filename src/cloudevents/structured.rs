@@ -2,13 +2,11 @@
 
 use super::error::EventsError;
 use super::event::{invalid, Data, Draft, Value};
-use super::media::Media;
-use crate::wire::json::{first_too_deep, MAX_DEPTH};
+use crate::wire::media::Media;
+use crate::wire::json::{self, first_too_deep, MAX_DEPTH};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
-use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use std::fmt;
 
 /// An event as it was read.
 pub type Read = (Draft, Option<Data>);
@@ -68,29 +66,7 @@ fn read_text(body: &[u8]) -> Result<&str, EventsError> {
 }
 
 fn members(text: &str) -> Result<Vec<(String, &RawValue)>, EventsError> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let members = deserializer.deserialize_map(Members);
-    members
-        .and_then(|members| deserializer.end().map(|()| members))
-        .map_err(|error| invalid(format!("an event must be a JSON object: {error}")))
-}
-
-struct Members;
-
-impl<'de> Visitor<'de> for Members {
-    type Value = Vec<(String, &'de RawValue)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(members)
-    }
+    json::members(text).map_err(|error| invalid(format!("an event must be a JSON object: {error}")))
 }
 
 fn once<'a>(

@@ -213,6 +213,21 @@ impl<'a, S: Sql> Directory<'a, S> {
         Ok(self.written(queue_id)?)
     }
 
+    /// Makes a queue for a channel of the CloudEvents face: with its settings at their defaults and a
+    /// consumer, so that it can be pulled from over Cloudflare's API as well. Both ids must be new
+    /// and random.
+    pub fn create_channel(
+        &self,
+        name: &str,
+        queue_id: &str,
+        consumer_id: &str,
+        now_ms: u64,
+    ) -> Result<Entry, CreateError> {
+        let entry = self.create(name, Settings::default(), queue_id, now_ms)?;
+        let consumer = (consumer_id, now_ms, Consumer::default());
+        Ok(self.write_consumer(&entry.queue_id, Some(consumer), now_ms)?)
+    }
+
     /// The live queue with this id.
     pub fn get(&self, queue_id: &str) -> Result<Option<Entry>, SqlError> {
         self.sql.first(

@@ -1,13 +1,14 @@
 //! An account's directory: one Durable Object that knows the account's queues.
 
 use super::alarm::Alarm;
-use super::internal::{self, Configuration, Resolved};
+use super::internal::{self, Channel, Configuration, Resolved};
 use super::platform::{
     answer_response, failed, fetch_in_time, internal_request, log, now_ms, queue_names,
     random_bytes, stub, told, Deadline, QUEUE,
 };
 use super::sql::{ObjectSql, Usage};
 use crate::access::{AccessError, QueueNames};
+use crate::cloudevents::EventsError;
 use crate::directory::{Directory, Entry, List, Pending, Task, MAX_QUEUES, SCHEMA};
 use crate::queue::{Config, Consumer, Settings, Sql, SqlError};
 use crate::rest::page::{parse_list, ListQuery};
@@ -89,6 +90,12 @@ impl DirectoryObject {
             .map_err(failed)?;
         if url.path() == internal::RESOLVE {
             return self.resolve(&body).await;
+        }
+        if url.path() == internal::RESOLVE_CHANNEL {
+            return Ok(match self.resolve_channel(&body).await {
+                Ok(answer) => answer,
+                Err(error) => EventsError::from(error).into(),
+            });
         }
         let call = Call {
             names,
@@ -228,14 +235,31 @@ impl DirectoryObject {
             Some(entry) => entry,
             None => self.create(&name, Settings::default()).await?,
         };
-        let body = serde_json::to_vec(&Resolved {
-            queue_id: entry.queue_id,
-        });
-        Ok(Answer {
-            status: 200,
-            headers: Vec::new(),
-            body: body.map_err(failed)?,
-        })
+        resolved(entry)
+    }
+
+    /// The id of the queue that is this channel.
+    async fn resolve_channel(&self, body: &[u8]) -> Result<Answer, ApiError> {
+        let channel: Channel = serde_json::from_slice(body).map_err(failed)?;
+        let found = self.operate(|directory| directory.find(&channel.name))?;
+        let entry = match found {
+            Some(entry) => entry,
+            None if !channel.make => return Err(ApiError::QueueNotFound(Plane::Control)),
+            None => {
+                let (id, consumer_id) = (Id::from(random_bytes()?), Id::from(random_bytes()?));
+                let now_ms = now_ms();
+                self.change(|directory| {
+                    directory.create_channel(
+                        &channel.name,
+                        id.as_str(),
+                        consumer_id.as_str(),
+                        now_ms,
+                    )
+                })
+                .await?
+            }
+        };
+        resolved(entry)
     }
 
     /// Changes the directory and hands the change on to the queue's object. What can't be handed on
@@ -330,6 +354,17 @@ impl DirectoryObject {
         self.has_tables.set(true);
         Ok(value)
     }
+}
+
+fn resolved(entry: Entry) -> Result<Answer, ApiError> {
+    let body = serde_json::to_vec(&Resolved {
+        queue_id: entry.queue_id,
+    });
+    Ok(Answer {
+        status: 200,
+        headers: Vec::new(),
+        body: body.map_err(failed)?,
+    })
 }
 
 impl Call<'_> {

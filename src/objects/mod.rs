@@ -17,14 +17,16 @@ mod queue;
 #[cfg(target_arch = "wasm32")]
 mod sql;
 #[cfg(target_arch = "wasm32")]
+mod turns;
+#[cfg(target_arch = "wasm32")]
 mod wishes;
 
 #[cfg(target_arch = "wasm32")]
 pub use self::{
     directory::DirectoryObject,
     platform::{
-        answer_response, failed, fetch_in_time, now_ms, stub, Deadline, DIRECTORY, QUEUE,
-        QUEUE_NAMES,
+        answer_response, failed, fetch_in_time, internal_request, json_bodies, log, now_ms,
+        random_bytes, read_json, stub, Deadline, DIRECTORY, QUEUE, QUEUE_NAMES,
     },
     queue::QueueObject,
 };

@@ -1,7 +1,7 @@
 //! A queue's object: one queue in one Durable Object.
 
 use super::alarm::Alarm;
-use super::internal::{self, Configuration, Handover, Resolved};
+use super::internal::{self, Configuration, EventSend, EventsSent, Handover, Resolved};
 use super::line::{Line, ANSWER_WITHIN_MS};
 use super::platform::{
     answer_response, counts_rows, failed, fetch_in_time, internal_request, json_bodies, log,
@@ -9,17 +9,19 @@ use super::platform::{
 };
 use super::poll::{answer_when_there, answer_with, Found, Wish};
 use super::sql::{ObjectSql, Usage};
+use super::turns::{ready_again, Turns};
 use super::wishes::{events_answer, PullWish, TakeWish};
 use crate::access::{AccessError, QueueNames};
 use crate::cloudevents::receive::{encode_drained, Drain, Take};
 use crate::cloudevents::EventsError;
-use crate::queue::{Queue, SendError, SendRequest, SqlError};
+use crate::queue::{MessageId, Metrics, Queue, SendError, SendReceipt, SendRequest, SqlError};
 use crate::rest::form::JsonBodies;
 use crate::rest::messages::peek::PeekForm;
 use crate::rest::messages::pull::PullCall;
 use crate::rest::{
     self, messages, queues, AccountRoute, Answer, ApiError, MessageRoute, Plane, QueueRoute, Route,
 };
+use futures_channel::oneshot;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
@@ -53,6 +55,9 @@ pub struct Host {
     queue: RefCell<Option<Queue>>,
     alarm: Alarm,
     line: Line,
+    turns: Rc<Turns>,
+    /// Sends of this turn, not yet stored.
+    sends: RefCell<Vec<PendingSend>>,
     usage: Usage,
     json_bodies: JsonBodies,
     /// Moves to another queue that failed in a row.
@@ -73,6 +78,8 @@ impl DurableObject for QueueObject {
                 queue: RefCell::new(None),
                 alarm: Alarm::new(),
                 line: Line::default(),
+                turns: Rc::default(),
+                sends: RefCell::default(),
                 failed_moves: Cell::new(0),
             }),
         }
@@ -123,16 +130,18 @@ impl Host {
             .look_up(&self.state.storage())
             .await
             .map_err(|error| log(ApiError::Internal, "no alarm", &error))?;
+        self.turns.come().await;
         let served = match path.as_str() {
             internal::CONFIGURE => Served::AtOnce(self.configure(&body)?),
             internal::DESTROY => Served::AtOnce(self.destroy().await?),
             internal::RECEIVE => Served::AtOnce(self.receive(&body)?),
             internal::PURGE => Served::AtOnce(self.purge()?),
+            internal::SEND => Served::AtOnce(self.send_events(&body).await?),
             internal::TAKE => self.take(&body)?,
             internal::DRAIN => Served::AtOnce(self.drain(&body)?),
             _ => {
                 self.check_name(&queue_names(request)?)?;
-                self.serve(&method, &path, key, &body)?
+                self.serve(&method, &path, key, &body).await?
             }
         };
         self.arm().await?;
@@ -149,7 +158,7 @@ impl Host {
     }
 
     /// Serves a request of a client.
-    fn serve(
+    async fn serve(
         &self,
         method: &str,
         path: &str,
@@ -168,7 +177,7 @@ impl Host {
             QueueRoute::Messages(MessageRoute::Pull) => {
                 return self.pull(messages::pull::parse_pull(body)?)
             }
-            QueueRoute::Messages(to) => self.messages(to, key, body),
+            QueueRoute::Messages(to) => self.messages(to, key, body).await,
             QueueRoute::Metrics => self.operate(Plane::Control, |queue, sql, _| {
                 Ok::<_, SqlError>(queues::encode_metrics(&queue.metrics(sql)?))
             }),
@@ -191,6 +200,22 @@ impl Host {
             return Ok(Served::WhenThere(Rc::new(wish), call.wait_ms));
         }
         Ok(Served::AtOnce(answer))
+    }
+
+    /// Stores what came over the CloudEvents face.
+    async fn send_events(&self, body: &[u8]) -> Result<Answer, ApiError> {
+        let EventSend { channel, request } = EventSend::decode(body).map_err(failed)?;
+        let sent = match self.check_channel(&channel) {
+            Ok(()) => self.send(request).await,
+            Err(error) => Err(error),
+        };
+        match sent {
+            Ok((receipt, _)) => {
+                let sent = serde_json::to_vec(&EventsSent::from(receipt));
+                sent.map(events_answer).map_err(failed)
+            }
+            Err(error) => Ok(EventsError::from(error).into()),
+        }
     }
 
     /// Serves a receive of the CloudEvents face.
@@ -235,7 +260,7 @@ impl Host {
         }
     }
 
-    fn messages(
+    async fn messages(
         &self,
         to: MessageRoute,
         key: Option<String>,
@@ -243,10 +268,12 @@ impl Host {
     ) -> Result<Answer, ApiError> {
         match to {
             MessageRoute::Send => {
-                self.send(messages::send::parse_send(body, self.json_bodies, key)?)
+                let request = messages::send::parse_send(body, self.json_bodies, key)?;
+                self.send(request).await.map(encode_sent)
             }
             MessageRoute::SendBatch => {
-                self.send(messages::send::parse_batch(body, self.json_bodies, key)?)
+                let request = messages::send::parse_batch(body, self.json_bodies, key)?;
+                self.send(request).await.map(encode_sent)
             }
             MessageRoute::Pull => Err(ApiError::UnknownRoute),
             MessageRoute::Settle => {
@@ -274,12 +301,49 @@ impl Host {
         }
     }
 
-    fn send(&self, request: SendRequest) -> Result<Answer, ApiError> {
-        let entropy = random_bytes()?;
-        self.operate(Plane::Messages, |queue, sql, now_ms| {
-            let receipt = queue.send(sql, now_ms, &entropy, request)?;
-            Ok::<_, SendError>(messages::send::encode_sent(&receipt, &queue.metrics(sql)?))
-        })
+    /// Stores messages, together with those of other sends that come in the same turn.
+    async fn send(&self, request: SendRequest) -> Result<Sent, ApiError> {
+        let (answer, sent) = oneshot::channel();
+        self.sends.borrow_mut().push(PendingSend {
+            entropy: random_bytes()?,
+            request,
+            answer,
+        });
+        // Lets those come who were called to the same turn.
+        ready_again().await;
+        self.store_sends();
+        sent.await.map_err(failed)?
+    }
+
+    /// Stores what has come so far; the first of a turn stores for all.
+    fn store_sends(&self) {
+        let pending = self.sends.take();
+        if pending.is_empty() {
+            return;
+        }
+        let mut answers = Vec::with_capacity(pending.len());
+        let mut requests = Vec::with_capacity(pending.len());
+        for send in pending {
+            answers.push(send.answer);
+            requests.push((send.entropy, send.request));
+        }
+        let stored = self.operate(Plane::Messages, |queue, sql, now_ms| {
+            let receipts = queue.send_together(sql, now_ms, requests)?;
+            Ok::<_, SendError>((receipts, queue.metrics(sql)?))
+        });
+        match stored {
+            Ok((receipts, metrics)) => {
+                for (answer, receipt) in answers.into_iter().zip(receipts) {
+                    // One whose client has gone hears nothing.
+                    let _ = answer.send(Ok((receipt, metrics.clone())));
+                }
+            }
+            Err(error) => {
+                for answer in answers {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
     }
 
     fn peek(&self, body: &[u8], form: PeekForm) -> Result<Answer, ApiError> {
@@ -316,11 +380,27 @@ impl Host {
                 None => Queue::open(sql, now_ms).map_err(told)?,
             };
             let mut queue = opened.ok_or(ApiError::QueueNotFound(plane))?;
+            let writes = queue.writes();
             let value = operation(&mut queue, sql, now_ms).map_err(told)?;
+            if queue.writes() != writes {
+                self.wrote();
+            }
             Ok::<_, ApiError>((queue, value))
         })?;
         self.queue.replace(Some(queue));
         Ok(value)
+    }
+
+    /// From here on others wait for the commit of what was written.
+    fn wrote(&self) {
+        if self.turns.wrote() {
+            let (storage, turns) = (self.state.storage(), Rc::clone(&self.turns));
+            self.state.wait_until(async move {
+                // A commit that fails resets the object, and this memory with it.
+                let _ = storage.sync().await;
+                turns.committed();
+            });
+        }
     }
 
     fn configure(&self, body: &[u8]) -> Result<Answer, ApiError> {
@@ -513,6 +593,20 @@ impl Host {
         });
         self.call_next();
     }
+}
+
+/// A send that waits for its turn.
+struct PendingSend {
+    entropy: MessageId,
+    request: SendRequest,
+    answer: oneshot::Sender<Result<Sent, ApiError>>,
+}
+
+/// What was stored, and the backlog after it.
+type Sent = (SendReceipt, Metrics);
+
+fn encode_sent((receipt, metrics): Sent) -> Answer {
+    messages::send::encode_sent(&receipt, &metrics)
 }
 
 /// How a request is served.

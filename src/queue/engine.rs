@@ -206,6 +206,11 @@ impl Queue {
         self.refresh_due(sql)
     }
 
+    /// Rises with every operation that writes.
+    pub fn writes(&self) -> u64 {
+        self.ledger.seq
+    }
+
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -34,6 +34,9 @@ pub const MAX_SETTLE_LEASES: usize = 1_000;
 /// A new block is begun when a block's payload would grow past this. A row may have 2 MB
 /// (Durable Objects); an escaped 128 KB body can take 768 KB.
 pub const MAX_BLOCK_PAYLOAD_BYTES: usize = 1_000_000;
+/// Messages of a block, also where several sends share one: reading a message reads its block.
+/// pullq's own.
+pub const MAX_BLOCK_MESSAGES: u64 = 100;
 /// A pull ends early, with at least one message, once its messages' content reaches this: an
 /// object has 128 MB for everything (Durable Objects). pullq's own.
 pub const MAX_PULL_CONTENT_BYTES: usize = 8_000_000;

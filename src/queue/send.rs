@@ -42,6 +42,15 @@ pub struct SendReceipt {
     pub repeated: bool,
 }
 
+impl SendReceipt {
+    fn repeated(self) -> SendReceipt {
+        SendReceipt {
+            repeated: true,
+            ..self
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SendError {
     #[error(transparent)]
@@ -68,42 +77,71 @@ impl Queue {
         entropy: &MessageId,
         request: SendRequest,
     ) -> Result<SendReceipt, SendError> {
+        let mut receipts = self.send_together(sql, wall_ms, vec![(*entropy, request)])?;
+        receipts
+            .pop()
+            .ok_or(SendError::Storage(SqlError::Corrupt("a send without a receipt")))
+    }
+
+    /// Stores the messages of several sends, each with entropy of its own, as if they were one: the
+    /// rows are shared. The receipts come in the order of the requests.
+    pub fn send_together(
+        &mut self,
+        sql: &impl Sql,
+        wall_ms: u64,
+        requests: Vec<(MessageId, SendRequest)>,
+    ) -> Result<Vec<SendReceipt>, SendError> {
         let now_ms = self.clock.advance(wall_ms);
-        if let Some(key) = &request.idempotency_key {
-            if let Some(receipt) = self.earlier_answer(sql, now_ms, key)? {
-                return Ok(receipt);
-            }
-        }
-        let ids: Vec<MessageId> = (0..request.messages.len())
-            .map(|index| message_id(entropy, index))
-            .collect();
         let mut by_delay: BTreeMap<u32, Vec<Batch>> = BTreeMap::new();
-        for (message, id) in request.messages.iter().zip(&ids) {
-            let delay_s = message
-                .delay_s
-                .unwrap_or(self.config.settings.delivery_delay_s)
-                .min(limits::MAX_DELAY_S);
-            add_record(
-                by_delay.entry(delay_s).or_default(),
-                &Record {
-                    id: *id,
-                    form: message.form,
-                    size: message.size,
-                    death: None,
-                    content: &message.content,
-                },
-            );
+        let mut new_keys: BTreeMap<String, SendReceipt> = BTreeMap::new();
+        let mut receipts = Vec::with_capacity(requests.len());
+        for (entropy, request) in requests {
+            if let Some(key) = &request.idempotency_key {
+                let earlier = match new_keys.get(key) {
+                    Some(receipt) => Some(receipt.clone().repeated()),
+                    None => self.earlier_answer(sql, now_ms, key)?,
+                };
+                if let Some(receipt) = earlier {
+                    receipts.push(receipt);
+                    continue;
+                }
+            }
+            let ids: Vec<MessageId> = (0..request.messages.len())
+                .map(|index| message_id(&entropy, index))
+                .collect();
+            for (message, id) in request.messages.iter().zip(&ids) {
+                let delay_s = message
+                    .delay_s
+                    .unwrap_or(self.config.settings.delivery_delay_s)
+                    .min(limits::MAX_DELAY_S);
+                add_record(
+                    by_delay.entry(delay_s).or_default(),
+                    &Record {
+                        id: *id,
+                        form: message.form,
+                        size: message.size,
+                        death: None,
+                        content: &message.content,
+                    },
+                );
+            }
+            let receipt = SendReceipt {
+                ids,
+                sent_ms: now_ms,
+                repeated: false,
+            };
+            if let Some(key) = request.idempotency_key {
+                new_keys.insert(key, receipt.clone());
+            }
+            receipts.push(receipt);
         }
-        self.store_batches(sql, now_ms, by_delay)?;
-        let receipt = SendReceipt {
-            ids,
-            sent_ms: now_ms,
-            repeated: false,
-        };
-        if let Some(key) = request.idempotency_key {
+        if !by_delay.is_empty() {
+            self.store_batches(sql, now_ms, by_delay)?;
+        }
+        for (key, receipt) in new_keys {
             self.remember_key(sql, now_ms, key, &receipt)?;
         }
-        Ok(receipt)
+        Ok(receipts)
     }
 
     /// Stores messages that came from another queue, delivered as soon as their turn comes.
@@ -255,7 +293,9 @@ fn message_id(entropy: &MessageId, index: usize) -> MessageId {
 
 fn add_record(batches: &mut Vec<Batch>, record: &Record) {
     let full = |batch: &Batch| {
-        batch.payload.len().saturating_add(record.content.len()) > limits::MAX_BLOCK_PAYLOAD_BYTES
+        batch.count >= limits::MAX_BLOCK_MESSAGES
+            || batch.payload.len().saturating_add(record.content.len())
+                > limits::MAX_BLOCK_PAYLOAD_BYTES
     };
     if batches.last().is_none_or(full) {
         batches.push(Batch::default());

@@ -541,13 +541,6 @@ mod tests {
     use super::every::{errors, name};
     use super::*;
 
-    fn wrong(pointer: &str) -> Wrong {
-        Wrong {
-            pointer: Some(pointer.into()),
-            sentence: "It is wrong.".into(),
-        }
-    }
-
     /// Clients decide by status and code: neither may change unnoticed.
     #[test]
     fn the_table_is_pinned() {
@@ -603,6 +596,38 @@ mod tests {
             "TimedOut 504 19007 ByStatus",
         ];
         assert_eq!(rows, expected);
+    }
+
+    const BEGIN: &str = "<!-- errors, written by a test of src/rest/error.rs -->\n";
+    const END: &str = "<!-- errors end -->\n";
+
+    /// The README's table; `UPDATE=1 cargo test readme` writes it anew.
+    #[test]
+    fn the_readme_lists_every_error() {
+        let mut table =
+            String::from("| status | code | message, for example | asking again |\n| --- | --- | --- | --- |\n");
+        for error in errors() {
+            let (status, code, again) = error.row();
+            let again = match again {
+                Again::ByStatus => String::new(),
+                Again::Never => "`x-should-retry: false`".into(),
+                Again::After(seconds) => format!("`retry-after: {seconds}`"),
+            };
+            let message = error.to_string().replace('|', "\\|").replace('<', "&lt;");
+            table.push_str(&format!("| {status} | {code} | {message} | {again} |\n"));
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+        let readme = std::fs::read_to_string(path).expect("README.md");
+        let (before, rest) = readme.split_once(BEGIN).expect("the table's begin");
+        let (committed, after) = rest.split_once(END).expect("the table's end");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).expect("written");
+            return;
+        }
+        for (committed, fresh) in committed.lines().zip(table.lines()) {
+            assert_eq!(committed, fresh, "run UPDATE=1 cargo test readme");
+        }
+        assert_eq!(committed, table, "run UPDATE=1 cargo test readme");
     }
 
     /// Cloudflare's SDKs ask again by themselves on these statuses: each must say when, or that it

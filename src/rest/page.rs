@@ -263,8 +263,8 @@ mod tests {
         let page = |page, per_page| Page { page, per_page }.of(&[1, 2, 3]).to_vec();
         assert_eq!(page(1, 2), [1, 2]);
         assert_eq!(page(2, 2), [3]);
-        assert_eq!(page(3, 2), []);
-        assert_eq!(page(u32::MAX, 100), []);
+        assert!(page(3, 2).is_empty());
+        assert!(page(u32::MAX, 100).is_empty());
     }
 
     #[test]

@@ -1,6 +1,9 @@
-//! Small pieces of JSON: written values, and how deep a text goes.
+//! Small pieces of JSON: written values, an object's members, and how deep a text goes.
 
+use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde::Serialize;
+use serde_json::value::RawValue;
+use std::fmt;
 
 /// How deep a body may be nested. pullq's own.
 pub const MAX_DEPTH: usize = 1_000;
@@ -31,6 +34,32 @@ pub fn put_hex(out: &mut Vec<u8>, bytes: &[u8; 16]) {
     for byte in bytes {
         out.push(digit(byte >> 4));
         out.push(digit(byte & 0xf));
+    }
+}
+
+/// The members of an object in their order, repeated names included, their values as they stand in
+/// the text.
+pub fn members(text: &str) -> serde_json::Result<Vec<(String, &RawValue)>> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let members = deserializer.deserialize_map(Members)?;
+    deserializer.end().map(|()| members)
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(members)
     }
 }
 

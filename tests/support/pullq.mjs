@@ -68,7 +68,12 @@ export async function startPullq({ tokens = [DEV], bindings = {}, persist, port 
       DIRECTORY: { className: "DirectoryObject", useSQLite: true },
     },
     durableObjectsPersist: storage,
-    bindings: { ...(tokens === null ? {} : { API_TOKENS: apiTokens(tokens) }), ...bindings },
+    bindings: {
+      // Tests of wrong tokens come from one address: nothing slows them down unless that is the test.
+      WRONG_TOKENS_PER_MINUTE: "0",
+      ...(tokens === null ? {} : { API_TOKENS: apiTokens(tokens) }),
+      ...bindings,
+    },
   };
   let miniflare;
   const server = { url: "", storage };

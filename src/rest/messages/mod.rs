@@ -5,7 +5,9 @@
 //! - [`settle`] knows `/messages/ack` and `/messages/extend`
 //! - [`peek`] knows `/messages/peek`, `/messages/purge` and their older forms below
 //!   `/messages/preview`
+//! - [`event`] shows events that came over the other face
 
+mod event;
 pub mod peek;
 pub mod pull;
 pub mod send;
@@ -68,12 +70,9 @@ const SHOWN_BYTES: usize = 256;
 impl Shown<'_> {
     /// Appends the message's JSON object; `None` when its form can't be served here.
     ///
-    /// The content is taken over as it is stored. A dead letter's metadata gets three keys more,
-    /// put in front of the brace that ends the content.
+    /// The content is taken over as it is stored, and an event's put into that form. A dead letter's
+    /// metadata gets three keys more, put in front of the brace that ends the content.
     fn put(&self, out: &mut Vec<u8>) -> Option<()> {
-        if !matches!(self.form, form::CLOUDFLARE | form::CLOUDFLARE_PLAIN_JSON) {
-            return None;
-        }
         out.extend_from_slice(b"{\"id\":\"");
         put_hex(out, self.id);
         out.extend_from_slice(b"\",\"timestamp_ms\":");
@@ -81,17 +80,20 @@ impl Shown<'_> {
         out.extend_from_slice(b",\"attempts\":");
         put_json(out, &self.attempts);
         out.push(b',');
-        match self.death {
-            None => out.extend_from_slice(self.content),
-            Some(death) => {
-                out.extend_from_slice(self.content.strip_suffix(b"}")?);
-                out.extend_from_slice(b",\"pullq-dead-letter-queue\":");
-                put_json(out, &death.queue_name);
-                let (attempts, first_sent_ms) = (death.attempts, death.first_sent_ms);
-                out.extend_from_slice(
-                    format!(",\"pullq-dead-letter-attempts\":\"{attempts}\",\"pullq-dead-letter-first-sent-ms\":\"{first_sent_ms}\"}}").as_bytes(),
-                );
-            }
+        match self.form {
+            form::CLOUDFLARE | form::CLOUDFLARE_PLAIN_JSON => out.extend_from_slice(self.content),
+            form::CLOUDEVENT => event::put(out, self.content, true)?,
+            form::CLOUDEVENT_PLAIN_JSON => event::put(out, self.content, false)?,
+            _ => return None,
+        }
+        if let Some(death) = self.death {
+            out.pop_if(|last| *last == b'}')?;
+            out.extend_from_slice(b",\"pullq-dead-letter-queue\":");
+            put_json(out, &death.queue_name);
+            let (attempts, first_sent_ms) = (death.attempts, death.first_sent_ms);
+            out.extend_from_slice(
+                format!(",\"pullq-dead-letter-attempts\":\"{attempts}\",\"pullq-dead-letter-first-sent-ms\":\"{first_sent_ms}\"}}").as_bytes(),
+            );
         }
         let (key, token) = self.token;
         out.extend_from_slice(b",\"");

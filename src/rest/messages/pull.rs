@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_form_that_is_not_served_here_is_our_error() {
         let deliveries = vec![Delivery {
-            form: 2,
+            form: 9,
             ..delivery()
         }];
         assert_eq!(

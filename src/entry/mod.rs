@@ -1,7 +1,12 @@
-//! The Worker's entry: authenticate, route, hand the request on, its body unread.
+//! The Worker's entry: authenticate, route, hand the request on, its body unread. The CloudEvents face
+//! has its own: a channel can stand in the body.
+
+mod cloudevents;
+mod signature;
 
 use crate::access::attempts::{Address, Attempts, DEFAULT_MAX_WRONG};
 use crate::access::{AccessError, Credentials, Grant, Tokens};
+use crate::cloudevents::route;
 use crate::objects::{
     answer_response, failed, fetch_in_time, now_ms, queue_object_name, stub, Deadline, DIRECTORY,
     QUEUE, QUEUE_NAMES,
@@ -53,6 +58,9 @@ async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response
 }
 
 async fn respond(request: Request, env: &Env) -> Result<Response> {
+    if route::is_ours(&request.path()) {
+        return cloudevents::respond(request, env).await;
+    }
     match serve(request, env).await {
         Ok(response) => Ok(response),
         Err(error) => answer_response(error.into()),
