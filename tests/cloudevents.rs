@@ -196,7 +196,7 @@ fn what_is_no_event_is_refused_with_the_reason() {
         (r#"{"specversion":"0.3","id":"1","type":"t","source":"s"}"#, "specversion must be \"1.0\""),
         (r#"{"specversion":"","id":"1","type":"t","source":"s"}"#, "specversion must be \"1.0\""),
         (r#"{"specversion":1,"id":"1","type":"t","source":"s"}"#, "specversion must be a string"),
-        (r#"{"specversion":1.0,"id":"1","type":"t","source":"s"}"#, "specversion must be an integer from -2147483648 to 2147483647 where it is a number"),
+        (r#"{"specversion":1.0,"id":"1","type":"t","source":"s"}"#, "specversion must be a string"),
         (r#"{"specversion":"1.0","id":1,"type":"t","source":"s"}"#, "id must be a string"),
         (r#"{"specversion":"1.0","id":"1","id":"2","type":"t","source":"s"}"#, "id is there twice"),
     ];
@@ -564,7 +564,7 @@ fn binary_mode_carries_attributes_in_headers_and_data_in_the_body() {
     let bad: [(&[(&str, &str)], String); 10] = [
         (
             &[("ce-x", "%C0%A0")],
-            "the header ce-x is not UTF-8 after percent-decoding".into(),
+            "the header ce-x is not UTF-8: what is not ASCII must be percent-encoded".into(),
         ),
         (
             &[("ce-x", "a%0Ab")],

@@ -88,9 +88,8 @@ impl Sql for Counted<'_> {
         });
         // The statement is still in the cache, with what it did.
         if let Ok(prepared) = self.sql.connection().prepare_cached(statement) {
-            cost.steps += prepared
-                .reset_status(StatementStatus::VmStep)
-                .unsigned_abs() as u64;
+            let steps = prepared.reset_status(StatementStatus::VmStep);
+            cost.steps += u64::from(steps.unsigned_abs());
         }
         self.cost.set(cost);
         result

@@ -2,8 +2,9 @@
 //! the same address is refused without being looked at until that minute is over.
 //!
 //! Who has shown a right token from that address before goes on with it all the while, so that a
-//! neighbour's mistake stops nobody; any other right token waits for the minute's end at most, since
-//! what is refused here is not counted. Requests without a token guess nothing and don't count.
+//! neighbour's mistake stops nobody who is at work. Any other right token waits for the minute's end:
+//! what is refused here is not counted, so only new guesses, made before it, begin another such minute.
+//! Requests without a token guess nothing and don't count.
 //!
 //! Kept in the memory of one isolate and bounded: a bound on guessing at this door, not a ban.
 
@@ -205,16 +206,10 @@ mod tests {
     fn a_token_that_was_right_here_before_goes_on() {
         let mut door = Door::new();
         assert_eq!(door.show(HERE, "right", T), Ok(()));
-        assert_eq!(
-            door.show(HERE, "poor", T),
-            Err(AccessError::Insufficient)
-        );
+        assert_eq!(door.show(HERE, "poor", T), Err(AccessError::Insufficient));
         door.guess(HERE, 3, T);
         assert_eq!(door.show(HERE, "right", T), Ok(()));
-        assert_eq!(
-            door.show(HERE, "poor", T),
-            Err(AccessError::Insufficient)
-        );
+        assert_eq!(door.show(HERE, "poor", T), Err(AccessError::Insufficient));
         assert_eq!(door.show(HERE, "other", T), slowed(60));
         assert_eq!(door.show(HERE, "guess", T), slowed(60));
     }
@@ -224,7 +219,10 @@ mod tests {
         let mut door = Door::new();
         for minute in 0..5 {
             door.guess(HERE, 2, T + minute * 60_000);
-            assert_eq!(door.show(HERE, "other", T + minute * 60_000 + 59_999), Ok(()));
+            assert_eq!(
+                door.show(HERE, "other", T + minute * 60_000 + 59_999),
+                Ok(())
+            );
         }
     }
 
@@ -259,9 +257,8 @@ mod tests {
         let mut attempts = Attempts::new();
         let address = Address::parse(Some(HERE));
         for _ in 0..10 {
-            let missing = attempts.watch(3, address, None, T, || {
-                Err::<(), _>(AccessError::Missing)
-            });
+            let missing =
+                attempts.watch(3, address, None, T, || Err::<(), _>(AccessError::Missing));
             assert_eq!(missing, Err(AccessError::Missing));
         }
         let right = attempts.watch(3, address, Some("right"), T, || Ok(()));
@@ -293,10 +290,20 @@ mod tests {
         assert_eq!(door.show(HERE, "right", T + 2_000), Ok(()));
         for number in 0..100 {
             door.0
-                .watch(3, Address(None), Some(&format!("right-{number}")), T, || Ok(()))
+                .watch(
+                    3,
+                    Address(None),
+                    Some(&format!("right-{number}")),
+                    T,
+                    || Ok(()),
+                )
                 .expect("right");
         }
-        let known = door.0.by_address.get(&Address(None)).map(|record| record.known.len());
+        let known = door
+            .0
+            .by_address
+            .get(&Address(None))
+            .map(|record| record.known.len());
         assert_eq!(known, Some(MAX_KNOWN_TOKENS));
     }
 }

@@ -404,3 +404,225 @@ fn unusable(why: &str) -> EventAccessError {
 fn refused(why: &str) -> EventAccessError {
     EventAccessError::Token(why.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RS256: Algorithm = Algorithm {
+        family: Family::Rs,
+        bits: 256,
+    };
+    const HS512: Algorithm = Algorithm {
+        family: Family::Hs,
+        bits: 512,
+    };
+
+    /// `{"alg":"HS512"}`, `{"exp":100}` and a signature of three zero bytes.
+    const TOKEN: &str = "eyJhbGciOiJIUzUxMiJ9.eyJleHAiOjEwMH0.AAAA";
+
+    fn jwt() -> EventAccessSettings {
+        EventAccessSettings {
+            auth: Some("jwt".into()),
+            algorithm: Some("HS512".into()),
+            key: Some("secret".into()),
+            ..EventAccessSettings::default()
+        }
+    }
+
+    fn bearers(settings: EventAccessSettings) -> Bearers {
+        match EventAccess::parse(&settings) {
+            Ok(EventAccess::Bearers(bearers)) => *bearers,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_set_up_lets_nobody_in() {
+        let with = |change: fn(&mut EventAccessSettings)| {
+            let mut settings = jwt();
+            change(&mut settings);
+            EventAccess::parse(&settings).map_err(|error| error.to_string())
+        };
+        let cases: [(fn(&mut EventAccessSettings), &str); 13] = [
+            (|s| s.auth = None, "Nobody gets in until the setting CLOUDEVENTS_AUTH says who may: \"jwt\" for whoever bears a token that CLOUDEVENTS_JWT_KEY verifies, \"off\" for everybody."),
+            (|s| s.auth = Some(" ".into()), "Nobody gets in until the setting CLOUDEVENTS_AUTH says who may: \"jwt\" for whoever bears a token that CLOUDEVENTS_JWT_KEY verifies, \"off\" for everybody."),
+            (|s| s.auth = Some("JWT".into()), "Nobody gets in: CLOUDEVENTS_AUTH is neither \"off\" nor \"jwt\"."),
+            (|s| s.auth = Some("false".into()), "Nobody gets in: CLOUDEVENTS_AUTH is neither \"off\" nor \"jwt\"."),
+            (|s| (s.auth, s.rules) = (Some("off".into()), Some("[]".into())), "Nobody gets in: CLOUDEVENTS_RULES needs CLOUDEVENTS_AUTH to be \"jwt\"."),
+            (|s| s.key = None, "Nobody gets in: the secret CLOUDEVENTS_JWT_KEY is not set."),
+            (|s| s.algorithm = None, "Nobody gets in: CLOUDEVENTS_JWT_ALGORITHM must be one of HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384 and ES512."),
+            (|s| s.algorithm = Some("hs256".into()), "Nobody gets in: CLOUDEVENTS_JWT_ALGORITHM must be one of HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384 and ES512."),
+            (|s| s.algorithm = Some("PS256".into()), "Nobody gets in: CLOUDEVENTS_JWT_ALGORITHM must be one of HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384 and ES512."),
+            (|s| s.algorithm = Some("ES256".into()), "Nobody gets in: CLOUDEVENTS_JWT_KEY must be a public key in PEM (-----BEGIN PUBLIC KEY-----)."),
+            (|s| s.rules = Some("{}".into()), "Nobody gets in: CLOUDEVENTS_RULES is not a JSON list of rules with exactly clients, channels and permissions (\"read\", \"write\") (line 1, column 0)."),
+            (|s| s.rules = Some(r#"[{"clients":["*"],"channels":["*"],"permissions":["all"]}]"#.into()), "Nobody gets in: CLOUDEVENTS_RULES is not a JSON list of rules with exactly clients, channels and permissions (\"read\", \"write\") (line 1, column 54)."),
+            (|s| s.rules = Some(r#"[{"clients":["a"],"channels":["*"],"permissions":[]}]"#.into()), "Nobody gets in: CLOUDEVENTS_RULES names clients, so CLOUDEVENTS_JWT_CLIENT_ID_CLAIM must say which claim is a client's id."),
+        ];
+        for (change, expected) in cases {
+            assert_eq!(with(change), Err(expected.into()));
+        }
+        assert_eq!(
+            with(|s| s.auth = Some("off".into())),
+            Ok(EventAccess::Everybody)
+        );
+        assert!(with(|_| {}).is_ok());
+    }
+
+    #[test]
+    fn a_public_key_is_read_however_its_lines_are_broken() {
+        for pem in [
+            "-----BEGIN PUBLIC KEY-----\nAAEC\nAwQF\n-----END PUBLIC KEY-----\n",
+            "-----BEGIN PUBLIC KEY-----\\nAAEC\\nAwQF\\n-----END PUBLIC KEY-----\\n",
+            "-----BEGIN PUBLIC KEY----- AAEC AwQF -----END PUBLIC KEY-----",
+        ] {
+            assert_eq!(public_key(pem), Some(vec![0, 1, 2, 3, 4, 5]), "{pem}");
+        }
+        for pem in [
+            "AAEC",
+            "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----",
+            "-----BEGIN PRIVATE KEY-----\nAAEC\n-----END PRIVATE KEY-----",
+            "-----BEGIN RSA PUBLIC KEY-----\nAAEC\n-----END RSA PUBLIC KEY-----",
+        ] {
+            assert_eq!(public_key(pem), None, "{pem}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_read_when_it_is_one_of_the_set_algorithm() {
+        let read = |authorization: &str, algorithm| {
+            Presented::read(Some(authorization), algorithm).map_err(|error| error.to_string())
+        };
+        let expected = Presented {
+            signed: "eyJhbGciOiJIUzUxMiJ9.eyJleHAiOjEwMH0",
+            signature: vec![0; 3],
+            payload: br#"{"exp":100}"#.to_vec(),
+        };
+        assert_eq!(
+            read(&format!("Bearer {TOKEN}"), HS512),
+            Ok(expected.clone())
+        );
+        assert_eq!(read(&format!("bearer  {TOKEN} "), HS512), Ok(expected));
+        let other = "The token is refused: it is signed with another algorithm.";
+        assert_eq!(read(&format!("Bearer {TOKEN}"), RS256), Err(other.into()));
+        // {"alg":"none"}, {"alg":"HS512","crit":["b64"]}, {}
+        let cases = [
+            ("eyJhbGciOiJub25lIn0.e30.", other),
+            (
+                "eyJhbGciOiJIUzUxMiIsImNyaXQiOlsiYjY0Il19.e30.AAAA",
+                "The token is refused: it demands an extension that is not known here.",
+            ),
+            (
+                "e30.e30.AAAA",
+                "The token is refused: it is not a JSON Web Token.",
+            ),
+            ("a", "The token is refused: it is not a JSON Web Token."),
+            (
+                "e30.AAAA",
+                "The token is refused: it is not a JSON Web Token.",
+            ),
+            (
+                "eyJhbGciOiJIUzUxMiJ9.e30=.AAAA",
+                "The token is refused: it is not a JSON Web Token.",
+            ),
+            (
+                "eyJhbGciOiJIUzUxMiJ9.e30.AA.AA",
+                "The token is refused: it is not a JSON Web Token.",
+            ),
+        ];
+        for (token, expected) in cases {
+            let refusal = read(&format!("Bearer {token}"), HS512);
+            assert_eq!(refusal, Err(expected.into()), "{token}");
+        }
+        let missing = "Send a token in the header \"Authorization: Bearer <token>\".";
+        for authorization in ["", "Bearer", "Bearer ", TOKEN, "Basic YTpi"] {
+            assert_eq!(read(authorization, HS512), Err(missing.into()));
+        }
+        assert_eq!(Presented::read(None, HS512), Err(EventAccessError::Missing));
+        let long = format!("Bearer {}", "a".repeat(MAX_TOKEN_BYTES + 1));
+        assert_eq!(
+            read(&long, HS512),
+            Err("The token is refused: it is too long.".into())
+        );
+    }
+
+    #[test]
+    fn claims_are_checked_against_the_settings_and_the_time() {
+        let bearers = bearers(EventAccessSettings {
+            audience: Some("queues".into()),
+            issuer: Some("me".into()),
+            client_id_claim: Some("ClientID".into()),
+            ..jwt()
+        });
+        let accept = |claims: &str, is_good| {
+            let presented = Presented {
+                signed: "",
+                signature: Vec::new(),
+                payload: claims.as_bytes().to_vec(),
+            };
+            presented
+                .accept(is_good, &bearers, 1_000)
+                .map(|client| client.id.unwrap_or_default())
+                .map_err(|error| error.to_string())
+        };
+        let good = r#"{"exp":1000.5,"nbf":1005,"aud":["x","queues"],"iss":"me","ClientID":"c"}"#;
+        assert_eq!(accept(good, true), Ok("c".into()));
+        let refused = |why: &str| Err(format!("The token is refused: {why}."));
+        assert_eq!(accept(good, false), refused("its signature is wrong"));
+        let change = |from: &str, to: &str| accept(&good.replace(from, to), true);
+        let cases = [
+            ("1000.5", "1000", "it has expired"),
+            ("1000.5", "\"1000.5\"", "its claim exp is not a number"),
+            ("\"exp\"", "\"end\"", "it has no claim exp, so it would never end"),
+            ("1005", "1005.1", "it is not valid yet"),
+            ("1005", "null", "its claim nbf is not a number"),
+            ("\"queues\"", "\"Queues\"", "its claim aud names another audience"),
+            ("[\"x\",\"queues\"]", "{\"queues\":1}", "its claim aud names another audience"),
+            ("\"me\"", "[\"me\"]", "its claim iss names another issuer"),
+            ("\"c\"", "\"\"", "it has no claim ClientID with the client's id"),
+            ("\"c\"", "5", "it has no claim ClientID with the client's id"),
+            ("{", "[", "its claims are not a JSON object"),
+        ];
+        for (from, to, why) in cases {
+            assert_eq!(change(from, to), refused(why), "{from} {to}");
+        }
+        assert_eq!(change("[\"x\",\"queues\"]", "\"queues\""), Ok("c".into()));
+    }
+
+    #[test]
+    fn one_rule_that_grants_is_enough_and_without_rules_everything_is_granted() {
+        let rules = r#"[{"clients":["worker-*","boss"],"channels":["orders.*"],"permissions":["read"]},
+            {"clients":["boss"],"channels":["*"],"permissions":["write"]},
+            {"clients":["*"],"channels":["public"],"permissions":["read","write"]}]"#;
+        let access = EventAccess::parse(&EventAccessSettings {
+            client_id_claim: Some("sub".into()),
+            rules: Some(rules.into()),
+            ..jwt()
+        });
+        let access = access.unwrap_or_else(|error| panic!("{error}"));
+        let cases = [
+            ("worker-1", "orders.eu", Right::Read, true),
+            ("worker-1", "orders.eu", Right::Write, false),
+            ("worker-1", "mail", Right::Read, false),
+            ("boss", "orders.eu", Right::Read, true),
+            ("boss", "mail", Right::Write, true),
+            ("boss", "mail", Right::Read, false),
+            ("", "mail", Right::Read, false),
+            ("anybody", "public", Right::Write, true),
+        ];
+        for (id, channel, right, expected) in cases {
+            let client = Client {
+                id: Some(id.into()),
+            };
+            let allowed = access.allow(&client, channel, right).is_ok();
+            assert_eq!(allowed, expected, "{id} {channel} {right:?}");
+        }
+        let denied = access.allow(&Client::default(), "mail", Right::Write);
+        assert_eq!(
+            denied.map_err(|error| error.to_string()),
+            Err("No rule lets this client write to the channel.".into())
+        );
+        let all = EventAccess::parse(&jwt()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(all.allow(&Client::default(), "mail", Right::Write), Ok(()));
+    }
+}

@@ -483,7 +483,9 @@ mod tests {
         );
         assert_eq!(
             refusal(&[list("a", HASH_A), list("b", HASH_A)]),
-            Err(AccessError::Unreadable("in token 2, sha256 is that of an earlier token".into()))
+            Err(AccessError::Unreadable(
+                "in token 2, sha256 is that of an earlier token".into()
+            ))
         );
         assert_eq!(refusal(&[]), Err(AccessError::NotConfigured));
     }

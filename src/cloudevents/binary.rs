@@ -30,7 +30,7 @@ pub fn read_event(
         }
         let value = header::decode(value).ok_or_else(|| {
             invalid(format!(
-                "the header {header} is not UTF-8 after percent-decoding"
+                "the header {header} is not UTF-8: what is not ASCII must be percent-encoded"
             ))
         })?;
         draft.set(name, Value::Text(value))?;

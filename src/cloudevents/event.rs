@@ -2,8 +2,8 @@
 //! and the JSON object in which it is stored and served.
 
 use super::error::EventsError;
-use crate::wire::media::Media;
 use crate::wire::json::put_json;
+use crate::wire::media::Media;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use serde_json::value::RawValue;
@@ -197,6 +197,21 @@ impl Draft {
             content,
         })
     }
+}
+
+/// Whether an attribute is one that CloudEvents defines: all of them are strings.
+pub(super) fn is_core(name: &str) -> bool {
+    matches!(
+        name,
+        "specversion"
+            | "id"
+            | "source"
+            | "type"
+            | "subject"
+            | "time"
+            | "datacontenttype"
+            | "dataschema"
+    )
 }
 
 pub(super) fn invalid(why: impl Into<String>) -> EventsError {

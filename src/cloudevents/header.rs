@@ -6,8 +6,13 @@ use std::borrow::Cow;
 /// The text that a header's value stands for: a quoted string loses its quotes and backslashes,
 /// then percent-encoding is undone once. `None` when that isn't UTF-8.
 ///
-/// A `%` that begins no escape stays: half of the SDKs encode nothing.
+/// A `%` that begins no escape stays: half of the SDKs encode nothing. Characters that should have
+/// been encoded are taken where they came as UTF-8; where they didn't, the runtime has put U+FFFD in
+/// their place, and what they were is lost.
 pub fn decode(value: &str) -> Option<String> {
+    if value.contains(char::REPLACEMENT_CHARACTER) {
+        return None;
+    }
     let value = unquote(value).map_or(Cow::Borrowed(value), Cow::Owned);
     percent::decode_text(&value).map(Cow::into_owned)
 }
@@ -50,6 +55,8 @@ mod tests {
             (r#""a" and "b""#, Some(r#""a" and "b""#)),
             (r#""a\""#, Some(r#""a\""#)),
             (r#"a"b"#, Some(r#"a"b"#)),
+            ("%EF%BF%BD", Some("\u{fffd}")),
+            ("\u{fffd}", None),
             ("%C0%A0", None),
             ("%ED%A0%80", None),
         ];

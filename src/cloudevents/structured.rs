@@ -1,9 +1,9 @@
 //! Structured mode: an event, or a batch of events, as JSON (CloudEvents 1.0.2, JSON format).
 
 use super::error::EventsError;
-use super::event::{invalid, Data, Draft, Value};
-use crate::wire::media::Media;
+use super::event::{invalid, is_core, Data, Draft, Value};
 use crate::wire::json::{self, first_too_deep, MAX_DEPTH};
+use crate::wire::media::Media;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use serde_json::value::RawValue;
@@ -82,6 +82,9 @@ fn once<'a>(
 
 fn attribute(name: &str, value: &RawValue) -> Result<Value, EventsError> {
     let text = value.get();
+    if !text.starts_with('"') && is_core(name) {
+        return Err(invalid(format!("{name} must be a string")));
+    }
     match text.bytes().next() {
         Some(b'"') => string(value)
             .map(Value::Text)

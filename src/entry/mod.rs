@@ -17,6 +17,7 @@ use crate::rest::page::{parse_page, parse_subscriptions};
 use crate::rest::{
     self, accounts, openapi, AccountRoute, Answer, ApiError, MessageRoute, QueueRoute, Route,
 };
+use futures_util::StreamExt;
 use std::cell::RefCell;
 use worker::{event, Context, Env, Headers, Request, Response, Result};
 
@@ -28,6 +29,9 @@ const HOME_ACCOUNT: &str = "CLOUDEVENTS_ACCOUNT";
 const CORS_ORIGINS: &str = "CORS_ORIGINS";
 /// The setting that says how many wrong tokens in a minute slow an address down; 0 for none.
 const WRONG_TOKENS_PER_MINUTE: &str = "WRONG_TOKENS_PER_MINUTE";
+
+/// Bytes of a refused body that are read all the same.
+const LONGEST_READ_AWAY_BYTES: usize = 16_000_000;
 
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response> {
@@ -94,7 +98,11 @@ async fn serve(request: Request, env: &Env) -> std::result::Result<Response, Api
         }
         _ => (DIRECTORY, account.to_string(), Deadline::PROMPT),
     };
-    refuse_oversized(&request)?;
+    let mut request = request;
+    if let Err(error) = refuse_oversized(&request, to) {
+        read_away(&mut request).await;
+        return Err(error);
+    }
     let object = stub(env, binding, &name)?;
     fetch_in_time(&object, with_grant(request, &grant)?, deadline).await
 }
@@ -156,11 +164,33 @@ fn deadline(to: &QueueRoute) -> Deadline {
 }
 
 /// Refuses a body that says it is too large, before anybody reads it.
-fn refuse_oversized(request: &Request) -> std::result::Result<(), ApiError> {
-    let length = request.headers().get("content-length").map_err(failed)?;
-    match length.and_then(|length| length.parse::<usize>().ok()) {
-        Some(length) if length > MAX_BODY_BYTES => Err(ApiError::BodyTooLarge),
-        _ => Ok(()),
+fn refuse_oversized(request: &Request, to: &AccountRoute) -> std::result::Result<(), ApiError> {
+    let length = header(request, "content-length").and_then(|length| length.parse::<u64>().ok());
+    let Some(size) = length.filter(|length| *length > MAX_BODY_BYTES as u64) else {
+        return Ok(());
+    };
+    match to {
+        // A lone message is all there is in its body.
+        AccountRoute::Queue {
+            to: QueueRoute::Messages(MessageRoute::Send),
+            ..
+        } => Err(ApiError::MessageTooLarge { index: None, size }),
+        _ => Err(ApiError::BodyTooLarge),
+    }
+}
+
+/// Reads a body to its end without keeping it: a client that is still sending would take an answer
+/// that comes too early for a broken connection. What is far too long is cut off all the same.
+async fn read_away(request: &mut Request) {
+    let Ok(mut body) = request.stream() else {
+        return;
+    };
+    let mut left = LONGEST_READ_AWAY_BYTES;
+    while let Some(Ok(chunk)) = body.next().await {
+        left = left.saturating_sub(chunk.len());
+        if left == 0 {
+            break;
+        }
     }
 }
 
@@ -206,7 +236,10 @@ fn with_tokens<T>(
     use_them: impl FnOnce(&Tokens) -> std::result::Result<T, AccessError>,
 ) -> std::result::Result<T, AccessError> {
     let further = (2..).map_while(|number| setting(env, &format!("{API_TOKENS}_{number}")));
-    let secrets: Vec<String> = setting(env, API_TOKENS).into_iter().chain(further).collect();
+    let secrets: Vec<String> = setting(env, API_TOKENS)
+        .into_iter()
+        .chain(further)
+        .collect();
     TOKENS.with_borrow_mut(|known| match known {
         Some((texts, tokens)) if *texts == secrets => use_them(tokens),
         _ => {

@@ -242,3 +242,34 @@ impl From<ApiError> for EventsError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_worker_hands_to_a_queue_arrives_as_it_was() {
+        let message = |content: &str, delay_s| NewMessage {
+            form: 2,
+            content: content.as_bytes().to_vec(),
+            size: 7,
+            delay_s,
+        };
+        for (messages, idempotency_key) in [
+            (vec![message("{\n}", None), message("", Some(30))], Some("key\n".to_string())),
+            (vec![], None),
+        ] {
+            let send = EventSend {
+                channel: "a\nb".into(),
+                request: SendRequest {
+                    messages,
+                    idempotency_key,
+                },
+            };
+            let body = send.encode().unwrap_or_default();
+            let decoded = EventSend::decode(&body).map_err(|error| error.to_string());
+            assert_eq!(decoded, Ok(send));
+        }
+        assert!(EventSend::decode(b"{}").is_err());
+    }
+}

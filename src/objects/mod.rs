@@ -8,6 +8,7 @@ mod alarm;
 mod directory;
 pub mod internal;
 pub mod line;
+pub mod turns;
 #[cfg(target_arch = "wasm32")]
 mod platform;
 #[cfg(target_arch = "wasm32")]
@@ -16,8 +17,6 @@ mod poll;
 mod queue;
 #[cfg(target_arch = "wasm32")]
 mod sql;
-#[cfg(target_arch = "wasm32")]
-mod turns;
 #[cfg(target_arch = "wasm32")]
 mod wishes;
 

@@ -5,7 +5,9 @@ use crate::rest::form::JsonBodies;
 use crate::rest::{Answer, ApiError};
 use futures_util::future::{select, Either};
 use serde::de::DeserializeOwned;
+use std::future::poll_fn;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 use worker::{
     Date, Delay, Env, Headers, Method, Request, RequestInit, Response, ResponseBuilder, Stub,
@@ -144,4 +146,18 @@ pub fn told<E: Into<ApiError> + std::fmt::Debug>(error: E) -> ApiError {
 pub fn log(error: ApiError, what: &str, why: &impl std::fmt::Debug) -> ApiError {
     worker::console_error!("{what}: {why:?}");
     error
+}
+
+/// Lets everything run that is ready to, and then goes on.
+pub async fn ready_again() {
+    let mut was_polled = false;
+    poll_fn(|context| {
+        if was_polled {
+            return Poll::Ready(());
+        }
+        was_polled = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -5,11 +5,11 @@ use super::internal::{self, Configuration, EventSend, EventsSent, Handover, Reso
 use super::line::{Line, ANSWER_WITHIN_MS};
 use super::platform::{
     answer_response, counts_rows, failed, fetch_in_time, internal_request, json_bodies, log,
-    now_ms, queue_names, random_bytes, read_json, stub, told, Deadline, DIRECTORY, QUEUE,
+    now_ms, queue_names, random_bytes, read_json, ready_again, stub, told, Deadline, DIRECTORY, QUEUE,
 };
 use super::poll::{answer_when_there, answer_with, Found, Wish};
 use super::sql::{ObjectSql, Usage};
-use super::turns::{ready_again, Turns};
+use super::turns::{OnTheWay, Ready, Turns, LONGEST_WAIT_MS};
 use super::wishes::{events_answer, PullWish, TakeWish};
 use crate::access::{AccessError, QueueNames};
 use crate::cloudevents::receive::{encode_drained, Drain, Take};
@@ -26,7 +26,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use worker::{durable_object, Delay, DurableObject, Env, Request, Response, State};
+use worker::{durable_object, Delay, DurableObject, Env, Request, Response, State, Storage};
 
 type Result<T, E = worker::Error> = std::result::Result<T, E>;
 
@@ -50,6 +50,7 @@ pub struct QueueObject {
 /// What a queue's object has, shared with requests that wait.
 pub struct Host {
     state: State,
+    storage: Storage,
     env: Env,
     /// Opened from the tables at the first request; dropped after an operation that failed.
     queue: RefCell<Option<Queue>>,
@@ -73,6 +74,7 @@ impl DurableObject for QueueObject {
                     ..Usage::default()
                 },
                 json_bodies: json_bodies(&env),
+                storage: state.storage(),
                 state,
                 env,
                 queue: RefCell::new(None),
@@ -104,8 +106,8 @@ impl Host {
     }
 
     async fn alarm(self: &Rc<Self>) -> Result<()> {
-        let storage = self.state.storage();
-        self.alarm.fired(&storage).await?;
+        let storage = &self.storage;
+        self.alarm.fired(storage).await?;
         let ticked = self.operate(Plane::Control, |queue, sql, now_ms| queue.tick(sql, now_ms));
         let next_ms = match ticked {
             Ok(()) => self.move_messages().await,
@@ -113,12 +115,13 @@ impl Host {
             // The fallback stands: the next alarm tries again.
             Err(_) => return Ok(()),
         };
-        self.alarm.next(&storage, next_ms).await?;
+        self.alarm.next(storage, next_ms).await?;
         self.call_next();
         Ok(())
     }
 
     async fn answer(self: &Rc<Self>, request: &mut Request) -> Result<Response, ApiError> {
+        let on_the_way = self.turns.set_out();
         let path = request.path();
         let method = request.method().to_string();
         let key = request.headers().get(IDEMPOTENCY_KEY).ok().flatten();
@@ -127,10 +130,10 @@ impl Host {
             .await
             .map_err(|error| log(ApiError::Unreachable, "a body ended early", &error))?;
         self.alarm
-            .look_up(&self.state.storage())
+            .look_up(&self.storage)
             .await
             .map_err(|error| log(ApiError::Internal, "no alarm", &error))?;
-        self.turns.come().await;
+        self.take_turn(on_the_way).await;
         let served = match path.as_str() {
             internal::CONFIGURE => Served::AtOnce(self.configure(&body)?),
             internal::DESTROY => Served::AtOnce(self.destroy().await?),
@@ -309,7 +312,7 @@ impl Host {
             request,
             answer,
         });
-        // Lets those come who were called to the same turn.
+        // Others that were called to the same turn come first.
         ready_again().await;
         self.store_sends();
         sent.await.map_err(failed)?
@@ -374,33 +377,37 @@ impl Host {
         let now_ms = now_ms();
         // Taken out: after a failure there is nothing to put back.
         let known = self.queue.take();
-        let (queue, value) = ObjectSql::transaction(&self.state.storage(), &self.usage, |sql| {
+        let (queue, value) = ObjectSql::transaction(&self.storage, &self.usage, |sql| {
             let opened = match known {
                 Some(queue) => Some(queue),
                 None => Queue::open(sql, now_ms).map_err(told)?,
             };
             let mut queue = opened.ok_or(ApiError::QueueNotFound(plane))?;
-            let writes = queue.writes();
             let value = operation(&mut queue, sql, now_ms).map_err(told)?;
-            if queue.writes() != writes {
-                self.wrote();
-            }
             Ok::<_, ApiError>((queue, value))
         })?;
         self.queue.replace(Some(queue));
         Ok(value)
     }
 
-    /// From here on others wait for the commit of what was written.
-    fn wrote(&self) {
-        if self.turns.wrote() {
-            let (storage, turns) = (self.state.storage(), Rc::clone(&self.turns));
-            self.state.wait_until(async move {
-                // A commit that fails resets the object, and this memory with it.
-                let _ = storage.sync().await;
-                turns.committed();
+    /// Waits for others that are on their way, so that one commit serves them all.
+    async fn take_turn(&self, request: OnTheWay) {
+        let Ready::Wait {
+            called,
+            turn,
+            is_first,
+        } = self.turns.ready(request)
+        else {
+            return;
+        };
+        if is_first {
+            let turns = Rc::clone(&self.turns);
+            self.later(Duration::from_millis(LONGEST_WAIT_MS), async move {
+                turns.go(turn);
             });
         }
+        // A caller that was dropped lets go as well.
+        let _ = called.await;
     }
 
     fn configure(&self, body: &[u8]) -> Result<Answer, ApiError> {
@@ -408,7 +415,7 @@ impl Host {
         let seal_key = random_bytes()?;
         let now_ms = now_ms();
         let known = self.queue.take();
-        let queue = ObjectSql::transaction(&self.state.storage(), &self.usage, |sql| {
+        let queue = ObjectSql::transaction(&self.storage, &self.usage, |sql| {
             let opened = match known {
                 Some(queue) => Some(queue),
                 None => Queue::open(sql, now_ms)?,
@@ -427,8 +434,8 @@ impl Host {
 
     async fn destroy(&self) -> Result<Answer, ApiError> {
         self.queue.take();
-        let storage = self.state.storage();
-        self.alarm.next(&storage, None).await.map_err(failed)?;
+        let storage = &self.storage;
+        self.alarm.next(storage, None).await.map_err(failed)?;
         storage.delete_all().await.map_err(failed)?;
         Ok(Answer::empty())
     }
@@ -474,7 +481,7 @@ impl Host {
         match next_ms {
             Some(in_ms) => self
                 .alarm
-                .at_latest_in(&self.state.storage(), in_ms)
+                .at_latest_in(&self.storage, in_ms)
                 .await
                 .map_err(failed),
             None => Ok(()),

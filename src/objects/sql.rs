@@ -1,10 +1,13 @@
 //! A Durable Object's SQLite as the queue's [`Sql`], and the transaction around an operation.
 
 use crate::queue::{Flow, Row, Sql, SqlError, Value};
+use js_sys::{Array, ArrayBuffer, IteratorNext, Uint8Array};
 use std::cell::Cell;
 use wasm_bindgen::prelude::*;
-use worker::{SqlStorage, SqlStorageValue, Storage};
+use worker::{SqlStorage, Storage};
 
+// The `worker` crate finds a value's type by trial, a call to JavaScript each; these bindings are
+// for calls that happen several times a request.
 #[wasm_bindgen]
 extern "C" {
     /// The part of a Durable Object's storage that the `worker` crate doesn't have.
@@ -15,6 +18,27 @@ extern "C" {
         this: &TransactionalStorage,
         work: &mut dyn FnMut() -> Result<(), JsValue>,
     ) -> Result<(), JsValue>;
+
+    type Statements;
+
+    #[wasm_bindgen(method, catch, variadic)]
+    fn exec(this: &Statements, statement: &str, bindings: &Array) -> Result<Cursor, JsValue>;
+
+    type Cursor;
+
+    #[wasm_bindgen(method)]
+    fn raw(this: &Cursor) -> Rows;
+
+    #[wasm_bindgen(method, getter, js_name = rowsRead)]
+    fn rows_read(this: &Cursor) -> f64;
+
+    #[wasm_bindgen(method, getter, js_name = rowsWritten)]
+    fn rows_written(this: &Cursor) -> f64;
+
+    type Rows;
+
+    #[wasm_bindgen(method, catch)]
+    fn next(this: &Rows) -> Result<IteratorNext, JsValue>;
 }
 
 /// Rows that this object has written and read since it woke, as the platform counts and bills them.
@@ -85,17 +109,21 @@ impl Sql for ObjectSql<'_> {
         parameters: Vec<Value>,
         read: &mut dyn FnMut(Row) -> Result<Flow, SqlError>,
     ) -> Result<(), SqlError> {
-        let parameters: Vec<SqlStorageValue> = parameters.into_iter().map(bound).collect();
-        let cursor = self.sql.exec(statement, parameters).map_err(refused)?;
-        let mut rows = cursor.raw();
+        let bindings: Array = parameters.into_iter().map(bound).collect();
+        let statements: &Statements = self.sql.as_ref().unchecked_ref();
+        let cursor = statements
+            .exec(wasm_bindgen::intern(statement), &bindings)
+            .map_err(refused)?;
+        let rows = cursor.raw();
         let mut outcome = Ok(Flow::More);
         // A cursor is read to its end: one left open would stand in the way of later statements.
-        for row in &mut rows {
+        loop {
+            let next = rows.next().map_err(refused)?;
+            if next.done() {
+                break;
+            }
             if outcome == Ok(Flow::More) {
-                outcome = row
-                    .map_err(refused)
-                    .and_then(value_row)
-                    .and_then(&mut *read);
+                outcome = value_row(&next.value().unchecked_into()).and_then(&mut *read);
             }
         }
         if self.usage.counts {
@@ -106,24 +134,29 @@ impl Sql for ObjectSql<'_> {
     }
 }
 
-fn bound(value: Value) -> SqlStorageValue {
+fn bound(value: Value) -> JsValue {
     match value {
-        Value::Null => SqlStorageValue::Null,
-        Value::Integer(number) => SqlStorageValue::Integer(number),
-        Value::Text(text) => SqlStorageValue::String(text),
-        Value::Blob(bytes) => SqlStorageValue::Blob(bytes),
+        Value::Null => JsValue::NULL,
+        Value::Integer(number) => JsValue::from_f64(number as f64),
+        Value::Text(text) => JsValue::from_str(&text),
+        Value::Blob(bytes) => Uint8Array::from(bytes.as_slice()).into(),
     }
 }
 
-fn value_row(columns: Vec<SqlStorageValue>) -> Result<Row, SqlError> {
+fn value_row(columns: &Array) -> Result<Row, SqlError> {
     columns
-        .into_iter()
-        .map(|value| match value {
-            SqlStorageValue::Null => Ok(Value::Null),
-            SqlStorageValue::Integer(number) => Ok(Value::Integer(number)),
-            SqlStorageValue::String(text) => Ok(Value::Text(text)),
-            SqlStorageValue::Blob(bytes) => Ok(Value::Blob(bytes)),
-            SqlStorageValue::Boolean(_) | SqlStorageValue::Float(_) => {
+        .iter()
+        .map(|value| {
+            if let Some(number) = value.as_f64() {
+                // Integers beyond 2^53 are never stored.
+                Ok(Value::Integer(number as i64))
+            } else if value.is_null() {
+                Ok(Value::Null)
+            } else if let Some(buffer) = value.dyn_ref::<ArrayBuffer>() {
+                Ok(Value::Blob(Uint8Array::new(buffer).to_vec()))
+            } else if let Some(text) = value.as_string() {
+                Ok(Value::Text(text))
+            } else {
                 Err(SqlError::Corrupt("a value of an unknown type"))
             }
         })
@@ -131,8 +164,8 @@ fn value_row(columns: Vec<SqlStorageValue>) -> Result<Row, SqlError> {
         .map(Row)
 }
 
-fn refused(error: worker::Error) -> SqlError {
-    let why = error.to_string();
+fn refused(error: JsValue) -> SqlError {
+    let why = format!("{error:?}");
     match why.contains("SQLITE_FULL") {
         true => SqlError::Full,
         false => SqlError::Refused(why),

@@ -206,11 +206,6 @@ impl Queue {
         self.refresh_due(sql)
     }
 
-    /// Rises with every operation that writes.
-    pub fn writes(&self) -> u64 {
-        self.ledger.seq
-    }
-
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -432,21 +427,38 @@ impl Queue {
         self.forget_settled(sql)
     }
 
-    /// Hold rows name messages that were settled since: those are dropped from memory.
+    /// Hold rows name messages that were settled since: those are dropped from memory. Only what
+    /// was settled is asked for, which is little: settled messages are overwritten with their rows.
     fn forget_settled(&mut self, sql: &impl Sql) -> Result<(), SqlError> {
-        let mut by_block: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-        for slot in self.holds.slots() {
-            by_block.entry(slot.block).or_default().push(slot.index);
-        }
-        let blocks: Vec<u64> = by_block.keys().copied().collect();
-        look_up_blocks(sql, &blocks, &mut |facts| {
-            if let Some(indexes) = by_block.get_mut(&facts.id) {
-                indexes.retain(|&index| facts.done.has(index));
+        let mut blocks: Vec<u64> = self.holds.slots().map(|slot| slot.block).collect();
+        blocks.dedup();
+        for ids in blocks.chunks(IDS_PER_LOOKUP) {
+            let wanted = || vec![json_list(ids.iter().copied())];
+            let mut gone = Vec::new();
+            sql.run(
+                "SELECT wanted.value FROM json_each(?) AS wanted
+                 WHERE NOT EXISTS (SELECT 1 FROM block WHERE block.id = wanted.value)",
+                wanted(),
+                &mut |row| {
+                    gone.push(row.integer(0)?);
+                    Ok(Flow::More)
+                },
+            )?;
+            for block in gone {
+                self.holds.remove_blocks(block, block.saturating_add(1));
             }
-        })?;
-        for (block, indexes) in by_block {
-            for index in indexes {
-                self.holds.remove(Slot { block, index });
+            let mut settled = Vec::new();
+            sql.run(
+                "SELECT progress.id, progress.done
+                 FROM json_each(?) AS wanted CROSS JOIN progress ON progress.id = wanted.value",
+                wanted(),
+                &mut |mut row| {
+                    settled.push((row.integer(0)?, Bitmap(row.take_blob(1)?)));
+                    Ok(Flow::More)
+                },
+            )?;
+            for (block, done) in settled {
+                self.holds.remove_in_block(block, |index| done.has(index));
             }
         }
         Ok(())

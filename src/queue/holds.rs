@@ -228,6 +228,23 @@ impl Holds {
         }
     }
 
+    /// Forgets those messages of a block that `is_settled` names by their index.
+    pub fn remove_in_block(&mut self, block: u64, is_settled: impl Fn(u32) -> bool) {
+        let of_block = Slot { block, index: 0 }..=Slot {
+            block,
+            index: u32::MAX,
+        };
+        let settled: Vec<Slot> = self
+            .out
+            .range(of_block)
+            .map(|(&slot, _)| slot)
+            .filter(|slot| is_settled(slot.index))
+            .collect();
+        for slot in settled {
+            self.remove(slot);
+        }
+    }
+
     /// Messages that are somebody's at `now_ms`: their lease runs, or they move to another queue.
     pub fn taken(&self, now_ms: u64) -> impl Iterator<Item = Slot> + '_ {
         self.out

@@ -5,10 +5,10 @@ use super::error::ApiError;
 use super::json::{read_body, Field, Wrong};
 use super::messages::pull::visibility_timeout_ms;
 use super::queues::read_name;
-use crate::wire::timestamp::timestamp;
 use crate::directory::Entry;
 use crate::queue::limits::{MAX_BATCH_MESSAGES, MAX_DELAY_S, MAX_MAX_RETRIES};
 use crate::queue::Consumer;
+use crate::wire::timestamp::timestamp;
 use serde::Serialize;
 
 const HTTP_PULL: &str = "http_pull";

@@ -95,7 +95,8 @@ impl Origins {
 
 /// Whether a value that an answer is going to repeat is a list of header names and nothing else.
 fn are_header_names(value: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b',' | b' ');
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b',' | b' ');
     !value.is_empty() && value.bytes().all(is_allowed)
 }
 
@@ -127,7 +128,11 @@ mod tests {
             (Some(" , "), Some(PAGE), vec![]),
             (Some("*"), Some(PAGE), anybody.clone()),
             (Some("*"), None, anybody),
-            (Some("https://console.example.com"), Some(PAGE), this.clone()),
+            (
+                Some("https://console.example.com"),
+                Some(PAGE),
+                this.clone(),
+            ),
             (
                 Some("https://a.example, https://console.example.com/"),
                 Some(PAGE),

@@ -413,10 +413,7 @@ pub mod every {
     }
 
     pub fn invalid_request() -> ApiError {
-        ApiError::InvalidRequest(wrong(
-            "/type",
-            "type is missing: it must be \"http_pull\".",
-        ))
+        ApiError::InvalidRequest(wrong("/type", "type is missing: it must be \"http_pull\"."))
     }
 
     pub fn invalid_queue_name() -> ApiError {
@@ -604,8 +601,9 @@ mod tests {
     /// The README's table; `UPDATE=1 cargo test readme` writes it anew.
     #[test]
     fn the_readme_lists_every_error() {
-        let mut table =
-            String::from("| status | code | message, for example | asking again |\n| --- | --- | --- | --- |\n");
+        let mut table = String::from(
+            "| status | code | message, for example | asking again |\n| --- | --- | --- | --- |\n",
+        );
         for error in errors() {
             let (status, code, again) = error.row();
             let again = match again {

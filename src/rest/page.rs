@@ -248,9 +248,18 @@ mod tests {
             page(2, 5)
         );
         for (query, expected) in [
-            ("direction=up", "The parameter direction in the query must be asc or desc."),
-            ("order=", "The parameter order in the query must be created_at, name, enabled or source."),
-            ("page=0", "The parameter page in the query must be a whole number from 1."),
+            (
+                "direction=up",
+                "The parameter direction in the query must be asc or desc.",
+            ),
+            (
+                "order=",
+                "The parameter order in the query must be created_at, name, enabled or source.",
+            ),
+            (
+                "page=0",
+                "The parameter page in the query must be a whole number from 1.",
+            ),
         ] {
             let refusal = parse_subscriptions(query).expect_err(query);
             assert_eq!(refusal.to_string(), expected);

@@ -6,10 +6,10 @@ use super::error::ApiError;
 use super::json::{read_body, Field, Wrong};
 use super::messages::Backlog;
 use super::page::Page;
-use crate::wire::timestamp::timestamp;
 use crate::directory::{Entry, List};
 use crate::queue::limits::{MAX_DELAY_S, MAX_RETENTION_S, MIN_RETENTION_S};
 use crate::queue::{Metrics, Settings};
+use crate::wire::timestamp::timestamp;
 use serde::Serialize;
 
 /// Characters of a queue's name. Cloudflare's dashboard: 63.

@@ -536,11 +536,7 @@ mod tests {
                 format!("/client/v4/accounts/{ACCOUNT}//queues"),
                 ApiError::UnknownRoute,
             ),
-            (
-                "GET",
-                "//openapi.json".to_string(),
-                ApiError::UnknownRoute,
-            ),
+            ("GET", "//openapi.json".to_string(), ApiError::UnknownRoute),
             (
                 "GET",
                 "/client/v4/openapi.json".to_string(),

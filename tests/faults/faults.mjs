@@ -59,13 +59,6 @@ export const faults = [
     replace: '"SELECT ledger FROM hold WHERE 0 ORDER BY seq DESC LIMIT 1"',
   },
   {
-    name: 'ledger lost with spare rows',
-    what: 'The alarm deletes spare hold rows without writing the ledger elsewhere first.',
-    file: 'sweep.rs',
-    search: '// The newest ledger may stand in one of them.\n            self.write_tally(sql)?;',
-    replace: '',
-  },
-  {
     name: 'delay ignored',
     what: 'Messages with a delay of one second are deliverable at once.',
     file: 'send.rs',

@@ -18,7 +18,7 @@ export function judge(history, queues) {
 class Judge {
   violations = [];
   figures = {
-    sends: 0, sends_unanswered: 0, pulls: 0, pulls_unanswered: 0, settles: 0, settles_unanswered: 0,
+    refused: 0, sends: 0, sends_unanswered: 0, pulls: 0, pulls_unanswered: 0, settles: 0, settles_unanswered: 0,
     messages_sent: 0, messages_maybe_sent: 0, messages_delivered: 0, deliveries: 0, acknowledged: 0, dead_lettered: 0,
     lost: 0, unexpected: 0, duplicates: 0, duplicates_after_lease_end: 0, duplicates_after_retry: 0, duplicates_after_no_answer: 0, duplicates_unexplained: 0,
   };
@@ -32,6 +32,8 @@ class Judge {
   }
 
   verdict() {
+    const { sends, pulls, settles, extensions } = this.history;
+    this.figures.refused = [sends, pulls, settles, extensions].flat().filter(({ outcome }) => outcome === REFUSED).length;
     this.#readSends();
     this.#readPulls();
     this.#readSettles();

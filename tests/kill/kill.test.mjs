@@ -78,6 +78,7 @@ test(`${KILLS} kills under load: lost 0, unexpected 0, no duplicate without a re
   t.diagnostic(`moves to the dead-letter queue that had begun and not arrived at a kill: ${cutMoves}`);
   for (const [name, count] of Object.entries(figures)) t.diagnostic(`${name.replaceAll('_', ' ')}: ${count}`);
   assert.deepEqual(violations.slice(0, 20), [], `${violations.length} violations with seed ${SEED}`);
+  assert.equal(figures.refused, 0, 'nothing was asked that may be refused');
   assert.ok(figures.messages_delivered > 50 * KILLS, `the load was real: ${figures.messages_delivered} messages`);
   assert.ok(figures.dead_lettered > 0, 'messages moved to the dead-letter queue');
   assert.ok(figures.sends_unanswered + figures.pulls_unanswered + figures.settles_unanswered > 0, 'kills cut requests off');

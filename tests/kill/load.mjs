@@ -98,6 +98,7 @@ export class Load {
       const messages = await this.#pull(queue, {
         batch_size: random.pick([1, 10, 50, 100]),
         visibility_timeout_ms: random.pick([1_000, 1_500, 4_000]),
+        ...(random.chance(0.3) && { wait_ms: 500 }),
       });
       await sleep(random.between(0, 40));
       const acks = late.filter((lease) => lease.queue === queue).map(({ lease_id }) => lease_id);
@@ -159,8 +160,9 @@ export class Load {
         signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
       });
       const json = await response.json();
-      if (response.status >= 500) return ended(UNANSWERED);
-      return response.ok ? ended(ANSWERED, json.result) : ended(REFUSED);
+      if (json.success) return ended(ANSWERED, json.result);
+      // An answer that was waited for has its status before its content.
+      return ended(response.status >= 400 && response.status < 500 ? REFUSED : UNANSWERED);
     } catch {
       return ended(UNANSWERED);
     }

@@ -129,7 +129,9 @@ pub fn deep(host: &mut Host) -> Result<(), Broken> {
 
 fn peek_and_twin(host: &Host, queue: &mut Queue) -> Result<(), Broken> {
     let wall_ms = host.last_wall_ms();
-    let peeked = queue.peek(&host.sql, wall_ms, PEEKED).map_err(storage_failed)?;
+    let peeked = queue
+        .peek(&host.sql, wall_ms, PEEKED)
+        .map_err(storage_failed)?;
     host.model.peeked(host.now_ms, PEEKED as usize, &peeked)?;
     let twin = Queue::open(&host.sql, wall_ms).map_err(storage_failed)?;
     let Some(mut twin) = twin else {
@@ -148,7 +150,9 @@ fn peek_and_twin(host: &Host, queue: &mut Queue) -> Result<(), Broken> {
     );
     // Time that passed without a write is forgotten: then other messages are ready.
     if twin.now_ms(wall_ms) == host.now_ms {
-        let again = twin.peek(&host.sql, wall_ms, PEEKED).map_err(storage_failed)?;
+        let again = twin
+            .peek(&host.sql, wall_ms, PEEKED)
+            .map_err(storage_failed)?;
         ensure!(
             again == peeked,
             REBUILT,
@@ -193,17 +197,27 @@ pub fn tables(host: &Host) -> Result<(), Broken> {
         "SELECT count(*) FROM progress LEFT JOIN block ON block.id = progress.id
          WHERE block.id IS NULL OR progress.settled >= block.count",
     );
-    ensure!(strays == 0, RECOUNT, "{strays} progress rows have no block or a finished one");
+    ensure!(
+        strays == 0,
+        RECOUNT,
+        "{strays} progress rows have no block or a finished one"
+    );
     let mut rows = host
         .sql
         .connection()
         .prepare_cached("SELECT settled, done FROM progress")
         .expect("the tables can be read");
-    let rows = rows.query_map([], |row| Ok((row.get::<_, u64>(0)?, row.get::<_, Vec<u8>>(1)?)));
+    let rows = rows.query_map([], |row| {
+        Ok((row.get::<_, u64>(0)?, row.get::<_, Vec<u8>>(1)?))
+    });
     for row in rows.expect("the tables can be read") {
         let (settled, done) = row.expect("a row of progress");
         let bits: u64 = done.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        ensure!(bits == settled, RECOUNT, "{settled} settled messages in {bits} bits");
+        ensure!(
+            bits == settled,
+            RECOUNT,
+            "{settled} settled messages in {bits} bits"
+        );
     }
     Ok(())
 }

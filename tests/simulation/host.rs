@@ -263,5 +263,8 @@ impl Host {
 }
 
 pub fn storage_failed(error: SqlError) -> Broken {
-    Broken::new("2: an operation that can be done is done", error.to_string())
+    Broken::new(
+        "2: an operation that can be done is done",
+        error.to_string(),
+    )
 }

@@ -106,7 +106,10 @@ fn run_many(first: u64, end: u64, operations: u64, endless: bool) -> Result<(), 
             Err(failure) => {
                 if let Ok(mut failed) = failed.lock() {
                     // The lowest seed is reported, whichever thread is faster.
-                    if failed.as_ref().is_none_or(|before| failure.seed < before.seed) {
+                    if failed
+                        .as_ref()
+                        .is_none_or(|before| failure.seed < before.seed)
+                    {
                         *failed = Some(failure);
                     }
                 }
@@ -141,7 +144,10 @@ fn run(seed: u64, operations: u64, whole: bool) -> (Option<World>, Result<Figure
     };
     let result = std::panic::catch_unwind(AssertUnwindSafe(|| world.run(operations)));
     let result = result.unwrap_or_else(|_| {
-        Err(Broken::new("2: no panic", "the engine or the simulation panicked, see above"))
+        Err(Broken::new(
+            "2: no panic",
+            "the engine or the simulation panicked, see above",
+        ))
     });
     let result = result
         .map(|()| world.figures)

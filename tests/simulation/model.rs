@@ -46,8 +46,12 @@ pub struct Message {
 pub enum State {
     /// Never delivered.
     Waiting,
-    Leased { until_ms: u64 },
-    GivenBack { until_ms: u64 },
+    Leased {
+        until_ms: u64,
+    },
+    GivenBack {
+        until_ms: u64,
+    },
     /// On its way to the dead-letter queue.
     Moving,
     Settled(End),
@@ -195,7 +199,10 @@ impl Model {
     pub fn oldest_sent_ms(&self) -> Option<u64> {
         let sent_ms = |group: u32| self.groups[group as usize].sent_ms;
         let undelayed = self.undelayed_groups.first().map(|&group| sent_ms(group));
-        let delayed = self.delayed_groups.first().map(|&(_, group)| sent_ms(group));
+        let delayed = self
+            .delayed_groups
+            .first()
+            .map(|&(_, group)| sent_ms(group));
         [undelayed, delayed].into_iter().flatten().min()
     }
 
@@ -207,8 +214,14 @@ impl Model {
         let retention_ms = u64::from(self.config.settings.retention_s) * 1_000;
         let later = now_ms + 1;
         [
-            self.out.range((later, 0)..).next().map(|&(until_ms, _)| until_ms),
-            self.delayed.range((later, 0)..).next().map(|&(ready_ms, _)| ready_ms),
+            self.out
+                .range((later, 0)..)
+                .next()
+                .map(|&(until_ms, _)| until_ms),
+            self.delayed
+                .range((later, 0)..)
+                .next()
+                .map(|&(ready_ms, _)| ready_ms),
             self.live_by_readiness
                 .first()
                 .map(|&(ready_ms, _)| (ready_ms + retention_ms).max(now_ms)),
@@ -255,7 +268,11 @@ impl Model {
 
     /// Without a consumer nobody says how often is too often.
     fn is_used_up(&self, copy: Copy) -> bool {
-        let max_retries = self.config.consumer.as_ref().map(|consumer| consumer.max_retries);
+        let max_retries = self
+            .config
+            .consumer
+            .as_ref()
+            .map(|consumer| consumer.max_retries);
         max_retries.is_some_and(|max_retries| self.messages[copy as usize].deliveries > max_retries)
     }
 
@@ -308,7 +325,9 @@ impl Model {
                 "1: a message has an id of its own",
                 "{id:02x?} came twice"
             );
-            let delay_s = draft.delay_s.unwrap_or(self.config.settings.delivery_delay_s);
+            let delay_s = draft
+                .delay_s
+                .unwrap_or(self.config.settings.delivery_delay_s);
             self.add(now_ms, delay_s, id, *draft, None, &mut groups);
         }
         if let Some(key) = key {
@@ -395,7 +414,11 @@ impl Model {
         self.sweep(now_ms);
         let order = self.order(now_ms, wanted);
         let mut content_bytes = 0;
-        let max_retries = self.config.consumer.as_ref().map(|consumer| consumer.max_retries);
+        let max_retries = self
+            .config
+            .consumer
+            .as_ref()
+            .map(|consumer| consumer.max_retries);
         let mut leases = Vec::with_capacity(answer.len());
         for (place, delivery) in answer.iter().enumerate() {
             let copy = self.known(&delivery.id)?;
@@ -426,7 +449,13 @@ impl Model {
                 delivery: self.deliveries,
             });
             let until_ms = now_ms + visibility_timeout_ms;
-            message.is_whole(copy, &delivery.content, delivery.form, delivery.sent_ms, &delivery.death)?;
+            message.is_whole(
+                copy,
+                &delivery.content,
+                delivery.form,
+                delivery.sent_ms,
+                &delivery.death,
+            )?;
             self.set_state(copy, State::Leased { until_ms });
             self.counters.delivered += 1;
         }
@@ -446,7 +475,10 @@ impl Model {
     pub fn is_deliverable(&self, now_ms: u64) -> bool {
         let come_back = self.out.range(..(now_ms + 1, 0)).map(|&(_, copy)| copy);
         !self.fresh.is_empty()
-            || self.delayed.first().is_some_and(|&(ready_ms, _)| ready_ms <= now_ms)
+            || self
+                .delayed
+                .first()
+                .is_some_and(|&(ready_ms, _)| ready_ms <= now_ms)
             || come_back.into_iter().any(|copy| !self.is_used_up(copy))
     }
 
@@ -481,7 +513,13 @@ impl Model {
                 peeked.attempts,
                 message.deliveries
             );
-            message.is_whole(copy, &peeked.content, peeked.form, peeked.sent_ms, &peeked.death)?;
+            message.is_whole(
+                copy,
+                &peeked.content,
+                peeked.form,
+                peeked.sent_ms,
+                &peeked.death,
+            )?;
             copies.push(copy);
         }
         let shown: BTreeSet<Copy> = copies.iter().copied().collect();
@@ -493,7 +531,9 @@ impl Model {
         );
         if answer.len() < wanted && content_bytes < FULL_PULL_BYTES {
             let all = self.order(now_ms, usize::MAX);
-            let missing = all.copies(self, now_ms).find(|copy| !shown.contains(copy) && !doomed.contains(copy));
+            let missing = all
+                .copies(self, now_ms)
+                .find(|copy| !shown.contains(copy) && !doomed.contains(copy));
             ensure!(
                 missing.is_none(),
                 "10: a deliverable message is seen",
@@ -505,7 +545,10 @@ impl Model {
 
     fn known(&self, id: &MessageId) -> Result<Copy, Broken> {
         self.by_id.get(id).copied().ok_or_else(|| {
-            Broken::new("1: nothing is delivered that was not sent", format!("id {id:02x?}"))
+            Broken::new(
+                "1: nothing is delivered that was not sent",
+                format!("id {id:02x?}"),
+            )
         })
     }
 
@@ -520,7 +563,9 @@ impl Model {
             State::Leased { .. } => "4: nobody else gets a message while its lease runs",
             State::GivenBack { .. } => "7: no delivery before a retry's delay is over",
             State::Moving => "6: a message that is dead-lettered is not delivered",
-            State::Settled(End::Acknowledged) => "5: an acknowledged message is never delivered again",
+            State::Settled(End::Acknowledged) => {
+                "5: an acknowledged message is never delivered again"
+            }
             State::Settled(End::Purged) => "11: a purged message is gone",
             State::Settled(End::Expired) => "2: an expired message is gone",
             State::Settled(_) => "6: a message that was given up is gone",
@@ -611,8 +656,7 @@ impl Model {
         for (lease, visibility_timeout_ms) in extensions {
             let until_ms = now_ms + visibility_timeout_ms;
             let may = |leased: &Leased| {
-                self.runs(now_ms, leased)
-                    && until_ms <= leased.leased_ms + MAX_LEASE_MS
+                self.runs(now_ms, leased) && until_ms <= leased.leased_ms + MAX_LEASE_MS
             };
             let Some(leased) = lease.says.filter(may) else {
                 right.warned.push(&lease.text);
@@ -681,7 +725,11 @@ impl Model {
 
     pub fn purged(&mut self, now_ms: u64, answer: u64) -> Checked {
         self.purged_ms = Some(now_ms);
-        let live: Vec<u32> = self.live_by_readiness.iter().map(|&(_, group)| group).collect();
+        let live: Vec<u32> = self
+            .live_by_readiness
+            .iter()
+            .map(|&(_, group)| group)
+            .collect();
         let before = self.counters.purged;
         for group in live {
             for copy in self.groups[group as usize].members.clone() {
@@ -765,13 +813,22 @@ impl Model {
                 ));
             };
             let known = &self.messages[copy as usize];
-            let first_sent_ms = known.death.as_ref().map_or(known.sent_ms, |d| d.first_sent_ms);
+            let first_sent_ms = known
+                .death
+                .as_ref()
+                .map_or(known.sent_ms, |d| d.first_sent_ms);
             let death = Death {
                 queue_name: self.config.queue_name.clone(),
                 first_sent_ms,
                 attempts: known.deliveries,
             };
-            known.is_whole(copy, &message.content, message.form, known.sent_ms, &known.death)?;
+            known.is_whole(
+                copy,
+                &message.content,
+                message.form,
+                known.sent_ms,
+                &known.death,
+            )?;
             ensure!(
                 message.death.as_ref() == Some(&death) && message.size == known.size,
                 "6: a dead letter says how it died",
@@ -809,6 +866,21 @@ impl Model {
         Ok(())
     }
 
+    /// A move that is new here brings a message that is here already. Only a queue that was made
+    /// anew can see that: it doesn't know what its predecessor had got.
+    pub fn has_already(&self, source: &str, transfer: &Transfer) -> bool {
+        let known = |number| {
+            self.arrivals
+                .get(source)
+                .is_some_and(|n| n.contains(number))
+        };
+        let mut copies = transfer
+            .messages
+            .iter()
+            .filter_map(|message| self.by_id.get(&message.id));
+        !known(&transfer.number) && copies.any(|&copy| self.is_here(copy))
+    }
+
     /// A move arrived here. `pending`: its sender still waits for it.
     pub fn received(
         &mut self,
@@ -838,7 +910,14 @@ impl Model {
             numbers.insert(transfer.number);
             let mut groups = BTreeMap::new();
             for (message, &draft) in transfer.messages.iter().zip(drafts) {
-                self.add(now_ms, 0, message.id, draft, message.death.clone(), &mut groups);
+                self.add(
+                    now_ms,
+                    0,
+                    message.id,
+                    draft,
+                    message.death.clone(),
+                    &mut groups,
+                );
             }
         }
         Ok(())
@@ -936,7 +1015,8 @@ impl Model {
             State::Settled(_) => {
                 group.live -= 1;
                 if group.live == 0 {
-                    self.live_by_readiness.remove(&(group.ready_ms, group_number));
+                    self.live_by_readiness
+                        .remove(&(group.ready_ms, group_number));
                     self.delayed_groups.remove(&(group.ready_ms, group_number));
                     self.undelayed_groups.remove(&group_number);
                     group.members = Vec::new();
@@ -1031,7 +1111,11 @@ struct Right<'a> {
 
 impl Right<'_> {
     fn check(&self, answer: &Settlement) -> Checked {
-        let warned: Vec<&str> = answer.warnings.iter().map(|(text, _)| text.as_str()).collect();
+        let warned: Vec<&str> = answer
+            .warnings
+            .iter()
+            .map(|(text, _)| text.as_str())
+            .collect();
         ensure!(
             (self.acknowledged, self.retried, self.extended)
                 == (answer.acknowledged, answer.retried, answer.extended)

@@ -127,7 +127,7 @@ impl Habits {
             set_back: rng.pick(&[0, 0, 1, 10]),
             stride_ms: rng.pick(&[100, 1_000, 10_000, 60_000]),
             long_pause: rng.pick(&[0, 0, 2, 10]),
-            fat: rng.pick(&[0, 0, 0, 0, 0, 0, 0, 4]),
+            fat: rng.pick(&[0, 0, 0, 0, 0, 0, 0, 8]),
             delayed: rng.pick(&[0, 50, 300, 800]),
             keys: rng.pick(&[0, 50, 300]),
             retried: rng.pick(&[50, 300, 600]),
@@ -461,7 +461,12 @@ impl World {
 
     fn new_host(&mut self, config: Config) -> Result<Host, Broken> {
         self.made += 1;
-        Host::new(config, format!("id{}", self.made), self.wall_ms, &mut self.rng)
+        Host::new(
+            config,
+            format!("id{}", self.made),
+            self.wall_ms,
+            &mut self.rng,
+        )
     }
 
     fn some_config(&mut self, host: usize, queues: usize, first: bool) -> Config {
@@ -472,9 +477,7 @@ impl World {
             visibility_timeout_ms: rng.pick(&timeouts),
             max_retries: rng.pick(&[0, 1, 2, 3, 3, 5, 100]),
             retry_delay_s: rng.pick(&[0, 0, 0, 1, 5]),
-            dead_letter_queue: rng
-                .chance(700)
-                .then(|| name_of(rng.index(queues))),
+            dead_letter_queue: rng.chance(700).then(|| name_of(rng.index(queues))),
         };
         Config {
             queue_name: name_of(host),
@@ -573,7 +576,10 @@ impl World {
                 drafts[place].delay_s = drafts[0].delay_s;
             }
         }
-        let key = self.rng.chance(self.habits.keys).then(|| self.some_key(host));
+        let key = self
+            .rng
+            .chance(self.habits.keys)
+            .then(|| self.some_key(host));
         let request = SendRequest {
             messages: drafts
                 .iter()
@@ -595,7 +601,10 @@ impl World {
             return Ok(());
         };
         let receipt = result.map_err(|error| {
-            Broken::new("2: an operation that can be done is done", error.to_string())
+            Broken::new(
+                "2: an operation that can be done is done",
+                error.to_string(),
+            )
         })?;
         let host = &mut self.hosts[host];
         if let Some(key) = &key {
@@ -627,7 +636,8 @@ impl World {
         host.model.sent(host.now_ms, &drafts, &receipt.ids, key)?;
         host.wrote();
         let delays: Vec<Option<u32>> = drafts.iter().take(4).map(|draft| draft.delay_s).collect();
-        self.line.push_str(&format!(" -> #{first}.. delays {delays:?}"));
+        self.line
+            .push_str(&format!(" -> #{first}.. delays {delays:?}"));
         Ok(())
     }
 
@@ -668,19 +678,15 @@ impl World {
     }
 
     /// Returns how many messages the consumer got.
-    fn pull_as(
-        &mut self,
-        host: usize,
-        request: PullRequest,
-        face: Face,
-    ) -> Result<usize, Broken> {
+    fn pull_as(&mut self, host: usize, request: PullRequest, face: Face) -> Result<usize, Broken> {
         let config = &self.hosts[host].model.config;
         let consumer = config.consumer.clone().unwrap_or_default();
         let wanted = request.batch_size.unwrap_or(consumer.batch_size);
         let timeout_ms = request
             .visibility_timeout_ms
             .unwrap_or(consumer.visibility_timeout_ms);
-        self.line.push_str(&format!(" {wanted} for {timeout_ms} ms"));
+        self.line
+            .push_str(&format!(" {wanted} for {timeout_ms} ms"));
         let done = self.operate(host, |queue, sql, wall_ms| match face {
             Face::Pull => queue.pull(sql, wall_ms, request),
             Face::Receive => queue.take(sql, wall_ms, wanted, timeout_ms),
@@ -765,7 +771,11 @@ impl World {
                 };
                 retries.push((copy_of(&presented), delay_s));
             }
-            if again || retries.last().is_none_or(|(last, _)| last.text != presented.text) {
+            if again
+                || retries
+                    .last()
+                    .is_none_or(|(last, _)| last.text != presented.text)
+            {
                 acks.push(presented);
             }
         }
@@ -785,14 +795,21 @@ impl World {
             " acks {} retries {} {:?}",
             shown(acks.iter()),
             shown(retries.iter().map(|(retry, _)| retry)),
-            retries.iter().take(4).map(|(_, delay_s)| *delay_s).collect::<Vec<_>>()
+            retries
+                .iter()
+                .take(4)
+                .map(|(_, delay_s)| *delay_s)
+                .collect::<Vec<_>>()
         ));
         let done = self.operate_unrefused(host, |queue, sql, wall_ms| {
             queue.settle(sql, wall_ms, &ack_texts, &retry_texts)
         })?;
         if let Some((settlement, _)) = done {
             let host = &mut self.hosts[host];
-            if host.model.settled(host.now_ms, &acks, &retries, &settlement)? {
+            if host
+                .model
+                .settled(host.now_ms, &acks, &retries, &settlement)?
+            {
                 host.wrote();
             }
             self.line.push_str(&format!(
@@ -838,7 +855,11 @@ impl World {
         self.line.push_str(&format!(
             " {} by {:?} ms",
             shown(extensions.iter().map(|(lease, _)| lease)),
-            extensions.iter().take(4).map(|(_, ms)| *ms).collect::<Vec<_>>()
+            extensions
+                .iter()
+                .take(4)
+                .map(|(_, ms)| *ms)
+                .collect::<Vec<_>>()
         ));
         let done = self.operate_unrefused(host, |queue, sql, wall_ms| {
             queue.extend(sql, wall_ms, &texts)
@@ -979,7 +1000,8 @@ impl World {
         };
         let host = &mut self.hosts[host];
         let copies = host.model.peeked(host.now_ms, wanted as usize, &peeked)?;
-        self.line.push_str(&format!(" {wanted} -> {}", list(&copies)));
+        self.line
+            .push_str(&format!(" {wanted} -> {}", list(&copies)));
         if answered {
             if host.refs.len() > 100 {
                 host.refs.drain(..50);
@@ -1137,11 +1159,22 @@ impl World {
                 format!("{} is no queue", transfer.destination),
             ));
         };
+        if self.hosts[to].model.has_already(&source_id, &transfer) {
+            return Ok(());
+        }
         self.wake(to)?;
-        self.line
-            .push_str(&format!(" move {} of {source_id} -> q{to}", transfer.number));
+        self.line.push_str(&format!(
+            " move {} of {source_id} -> q{to}",
+            transfer.number
+        ));
         let done = self.operate_unrefused(to, |queue, sql, wall_ms| {
-            queue.receive(sql, wall_ms, &source_id, transfer.number, &transfer.messages)
+            queue.receive(
+                sql,
+                wall_ms,
+                &source_id,
+                transfer.number,
+                &transfer.messages,
+            )
         })?;
         if let Some((new, answered)) = done {
             let one = &mut self.moves[place];
@@ -1172,7 +1205,8 @@ impl World {
             return Ok(());
         }
         self.wake(source)?;
-        self.line.push_str(&format!(" q{source} move {number} is over"));
+        self.line
+            .push_str(&format!(" q{source} move {number} is over"));
         let done = self.operate_unrefused(source, |queue, sql, wall_ms| {
             queue.transferred(sql, wall_ms, number)
         })?;
@@ -1239,8 +1273,10 @@ impl World {
                 break;
             }
             let leases = std::mem::take(&mut self.hosts[host].held);
-            let acks: Vec<Presented<Leased>> =
-                leases.iter().map(|lease| self.present(host, lease)).collect();
+            let acks: Vec<Presented<Leased>> = leases
+                .iter()
+                .map(|lease| self.present(host, lease))
+                .collect();
             let texts: Vec<String> = acks.iter().map(|ack| ack.text.clone()).collect();
             let done = self.operate_unrefused(host, |queue, sql, wall_ms| {
                 queue.settle(sql, wall_ms, &texts, &[])

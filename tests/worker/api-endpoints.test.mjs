@@ -158,7 +158,7 @@ test("a queue doesn't become its own dead-letter queue, by a consumer or by a ne
 test("refusals tell clients whether asking again can help", async () => {
   const bare = await api.queue({ consumer: null });
   const unpullable = await api.call("POST", `${bare.path}/messages/pull`, {});
-  assert.deepEqual([unpullable.status, unpullable.json.errors[0].code, unpullable.headers.get("allow")], [405, 19001, ""]);
+  assert.deepEqual([unpullable.status, unpullable.json.errors[0].code, unpullable.headers.has("x-should-retry")], [405, 19001, false]);
 
   const queue = await api.queue();
   await queue.text("1");
@@ -200,7 +200,7 @@ test("what is nowhere is answered in the envelope, outside the API too", async (
 
 test("methods that an endpoint hasn't are 405 with those it has, whatever their name", async () => {
   const account = `/client/v4/accounts/${ACCOUNT}`;
-  const methods = ["DELETE", "OPTIONS", "PROPFIND", "QUERY", "REPORT", "SEARCH", "M-SEARCH"];
+  const methods = ["DELETE", "OPTIONS", "PROPFIND", "QUERY", "REPORT", "SEARCH"];
   for (const method of methods) {
     const answer = await raw(method, `${account}/queues`);
     isRefused(answer, 405, method);
@@ -234,4 +234,61 @@ test("long paths and queries are answered in the envelope", async () => {
   assert.equal((await raw("GET", `${account}/queues?${"x=1&".repeat(2_000)}`)).status, 200);
   isRefused(await raw("GET", `${account}/queues?${"name=a&".repeat(101)}`), 400, "too many names");
   assert.equal((await raw("GET", `${account}/queues?name=%00&name=%ff&name=%&name[]=x`)).status, 200);
+});
+
+test("PATCH keeps the settings it doesn't name, PUT puts them to their defaults, and both keep the name", async () => {
+  const settings = { delivery_delay: 7, delivery_paused: true, message_retention_period: 600 };
+  const queue = await api.queue({ name: "patched", settings, consumer: null });
+  const patched = await api.ok("PATCH", queue.path, { settings: { delivery_delay: 9 } });
+  assert.deepEqual([patched.queue_name, patched.settings], ["patched", { ...settings, delivery_delay: 9 }]);
+  const put = await api.ok("PUT", queue.path, { settings: { delivery_delay: 9 } });
+  const defaults = { delivery_delay: 9, delivery_paused: false, message_retention_period: 345_600 };
+  assert.deepEqual([put.queue_name, put.settings], ["patched", defaults]);
+  const renamed = await api.ok("PATCH", queue.path, { queue_name: "renamed" });
+  assert.deepEqual([renamed.queue_id, renamed.queue_name], [queue.id, "renamed"]);
+});
+
+test("PUT of a consumer replaces it, or makes it where there is none", async () => {
+  const queue = await api.queue({ consumer: null });
+  const id = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+  const put = (id, settings) => api.call("PUT", `${queue.path}/consumers/${id}`, { type: "http_pull", settings });
+  const made = await put(id, { batch_size: 7, max_retries: 1 });
+  assert.deepEqual([made.status, made.json.result.consumer_id, made.json.result.settings.batch_size], [200, id, 7]);
+  const { json } = await put(id, { batch_size: 8 });
+  assert.equal(json.result.settings.batch_size, 8);
+  assert.equal(json.result.settings.max_retries, 3, "what is not said is at its default");
+  assert.equal(json.result.created_on, made.json.result.created_on);
+  assert.equal((await put(UNKNOWN_ID, {})).status, 409, "a queue has one consumer");
+  assert.deepEqual(await api.ok("GET", `${queue.path}/consumers/${id}`), json.result);
+  assert.equal((await api.call("GET", `${queue.path}/consumers/${UNKNOWN_ID}`)).status, 404);
+});
+
+test("the older forms of peek and purge work below /messages/preview", async () => {
+  const queue = await api.queue();
+  await queue.texts(["1", "2"]);
+  const { messages } = await api.ok("POST", `${queue.path}/messages/preview`, { batch_size: 10 });
+  assert.deepEqual(messages.map(({ body, attempts }) => [body, attempts]), [["1", 0], ["2", 0]]);
+  const acked = await api.ok("POST", `${queue.path}/messages/preview/ack`, { acks: [{ lease_id: messages[0].lease_id }] });
+  assert.deepEqual(acked, { purgedCount: 1, warnings: {} });
+  assert.deepEqual((await queue.take()).map(({ body }) => body), ["2"]);
+});
+
+test("a list is of the names it is asked for, exactly", async () => {
+  for (const name of ["exact", "exact-2", "exac"]) await api.queue({ name });
+  const names = async (query) => (await api.ok("GET", `/queues?page=1&${query}`)).map(({ queue_name }) => queue_name);
+  assert.deepEqual(await names("name=exact"), ["exact"]);
+  assert.deepEqual(await names("name=exact&name=exac"), ["exact", "exac"]);
+  assert.deepEqual(await names("name=nothing"), []);
+});
+
+test("with JSON_BODIES=text json bodies come back as the text that was sent", async () => {
+  const plain = await startPullq({ bindings: { JSON_BODIES: "text" } });
+  try {
+    const queue = await new Api(plain).queue();
+    await queue.api.ok("POST", `${queue.path}/messages`, '{"body": { "b":1.0,"a":[] } }');
+    const [{ body, metadata }] = await queue.take();
+    assert.deepEqual([body, metadata["CF-Content-Type"]], ['{ "b":1.0,"a":[] }', "json"]);
+  } finally {
+    await plain.stop();
+  }
 });

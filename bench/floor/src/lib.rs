@@ -9,7 +9,10 @@ use worker::{
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response> {
     let path = request.path();
-    let object = env.durable_object("FLOOR")?.id_from_name(&path)?.get_stub()?;
+    let object = env
+        .durable_object("FLOOR")?
+        .id_from_name(&path)?
+        .get_stub()?;
     object.fetch_with_request(request).await
 }
 
@@ -20,7 +23,8 @@ pub struct FloorObject {
 
 impl DurableObject for FloorObject {
     fn new(state: State, _env: Env) -> FloorObject {
-        let table = "CREATE TABLE IF NOT EXISTS message (id INTEGER PRIMARY KEY, body BLOB NOT NULL)";
+        let table =
+            "CREATE TABLE IF NOT EXISTS message (id INTEGER PRIMARY KEY, body BLOB NOT NULL)";
         if let Err(error) = state.storage().sql().exec(table, None) {
             worker::console_error!("no table: {error:?}");
         }
@@ -31,7 +35,10 @@ impl DurableObject for FloorObject {
         let body = request.bytes().await?;
         if request.path().starts_with("/row/") {
             let row = vec![SqlStorageValue::Blob(body)];
-            self.state.storage().sql().exec("INSERT INTO message (body) VALUES (?)", row)?;
+            self.state
+                .storage()
+                .sql()
+                .exec("INSERT INTO message (body) VALUES (?)", row)?;
         }
         Response::ok("ok")
     }

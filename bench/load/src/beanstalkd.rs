@@ -50,7 +50,8 @@ impl Client for Tube {
 
     fn pull(&mut self, wait_ms: u64) -> Result<usize> {
         let reserve = format!("reserve-with-timeout {}\r\n", wait_ms / 1_000);
-        self.connection.write(reserve.repeat(self.batch).as_bytes())?;
+        self.connection
+            .write(reserve.repeat(self.batch).as_bytes())?;
         self.job_ids.clear();
         for _ in 0..self.batch {
             let line = self.connection.line()?;
@@ -69,7 +70,11 @@ impl Client for Tube {
     }
 
     fn ack(&mut self) -> Result<()> {
-        let deletes: String = self.job_ids.iter().map(|id| format!("delete {id}\r\n")).collect();
+        let deletes: String = self
+            .job_ids
+            .iter()
+            .map(|id| format!("delete {id}\r\n"))
+            .collect();
         self.connection.write(deletes.as_bytes())?;
         self.answers(self.job_ids.len(), "DELETED")
     }

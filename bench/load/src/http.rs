@@ -32,7 +32,11 @@ impl Head {
     }
 
     fn request(&self, call: &str, body: &str) -> Vec<u8> {
-        let Head { address, path, token } = self;
+        let Head {
+            address,
+            path,
+            token,
+        } = self;
         format!(
             "POST {path}{call} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
              Content-Type: application/json\r\nAccept: application/json\r\nUser-Agent: load\r\n\
@@ -51,7 +55,10 @@ impl Queue {
             1 => head.request("/messages", &message),
             _ => {
                 let messages = vec![message; batch].join(",");
-                head.request("/messages/batch", &format!(r#"{{"messages":[{messages}]}}"#))
+                head.request(
+                    "/messages/batch",
+                    &format!(r#"{{"messages":[{messages}]}}"#),
+                )
             }
         };
         Ok(Queue {
@@ -91,22 +98,31 @@ impl Client for Queue {
         while let Some(at) = find(rest, KEY) {
             rest = &rest[at + KEY.len()..];
             let end = find(rest, b"\"").ok_or("a lease id without an end")?;
-            self.lease_ids.push(String::from_utf8(rest[..end].to_vec())?);
+            self.lease_ids
+                .push(String::from_utf8(rest[..end].to_vec())?);
             rest = &rest[end..];
         }
         Ok(self.lease_ids.len())
     }
 
     fn ack(&mut self) -> Result<()> {
-        let acks: Vec<String> =
-            self.lease_ids.iter().map(|id| format!(r#"{{"lease_id":"{id}"}}"#)).collect();
+        let acks: Vec<String> = self
+            .lease_ids
+            .iter()
+            .map(|id| format!(r#"{{"lease_id":"{id}"}}"#))
+            .collect();
         let body = format!(r#"{{"acks":[{}]}}"#, acks.join(","));
-        self.connection.write(&self.head.request("/messages/ack", &body))?;
+        self.connection
+            .write(&self.head.request("/messages/ack", &body))?;
         read_answer(&mut self.connection, &mut self.answer)?;
         let counted = format!(r#""ackCount":{}"#, acks.len());
         match find(&self.answer, counted.as_bytes()) {
             Some(_) => Ok(()),
-            None => Err(format!("not all acknowledged: {}", String::from_utf8_lossy(&self.answer)).into()),
+            None => Err(format!(
+                "not all acknowledged: {}",
+                String::from_utf8_lossy(&self.answer)
+            )
+            .into()),
         }
     }
 }

@@ -6,10 +6,12 @@
 //! - [`workload`]: what is done, by how many connections, and how long each call took
 //! - [`client`]: what every target can do: send, pull, acknowledge
 //! - [`http`], [`beanstalkd`], [`nats`], [`postgres`]: the targets' protocols, over blocking sockets
+//! - [`cpu`]: CPU time of this process and of the server
 //! - [`null`]: the server that does nothing
 
 mod beanstalkd;
 mod client;
+mod cpu;
 mod http;
 mod nats;
 mod null;

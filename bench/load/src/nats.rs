@@ -15,8 +15,10 @@ pub struct JetStream {
     connection: Connection,
     stream: String,
     inbox: String,
-    send: Vec<u8>,
+    body: String,
     batch: usize,
+    /// Batches sent so far.
+    batches: usize,
     /// Where the last pull's messages are acknowledged.
     reply_subjects: Vec<String>,
 }
@@ -34,7 +36,11 @@ impl JetStream {
     pub fn connect(options: &Options, body: &str, batch: usize) -> Result<JetStream> {
         let mut connection = Connection::open(&options.address)?;
         connection.line()?;
-        let inbox = format!("_INBOX.{}.{}", std::process::id(), INBOXES.fetch_add(1, Ordering::Relaxed));
+        let inbox = format!(
+            "_INBOX.{}.{}",
+            std::process::id(),
+            INBOXES.fetch_add(1, Ordering::Relaxed)
+        );
         connection.write(
             format!(
                 "CONNECT {{\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true}}\r\n\
@@ -44,13 +50,13 @@ impl JetStream {
         )?;
         while connection.line()? != "PONG" {}
         let stream = options.queue.clone();
-        let publish = format!("PUB {stream}.m {inbox} {}\r\n{body}\r\n", body.len());
         Ok(JetStream {
             connection,
             stream,
             inbox,
-            send: publish.repeat(batch).into_bytes(),
+            body: body.to_string(),
             batch,
+            batches: 0,
             reply_subjects: Vec::new(),
         })
     }
@@ -84,7 +90,11 @@ impl JetStream {
                         Some(_) => String::new(),
                         None => String::from_utf8_lossy(&payload[..size]).into_owned(),
                     };
-                    return Ok(Delivered { reply_subject, status: None, text });
+                    return Ok(Delivered {
+                        reply_subject,
+                        status: None,
+                        text,
+                    });
                 }
                 ["HMSG", _, _, rest @ .., head, size] => {
                     let reply_subject = rest.first().map(|word| word.to_string());
@@ -92,7 +102,11 @@ impl JetStream {
                     let payload = self.connection.bytes(size + 2)?;
                     let head = std::str::from_utf8(&payload[..head])?;
                     let status = head.get(9..12).and_then(|code| code.parse().ok());
-                    return Ok(Delivered { reply_subject, status, text: head.to_string() });
+                    return Ok(Delivered {
+                        reply_subject,
+                        status,
+                        text: head.to_string(),
+                    });
                 }
                 ["PONG"] | ["INFO", ..] | ["+OK"] => {}
                 _ => return Err(line.into()),
@@ -107,7 +121,7 @@ impl Client for JetStream {
         self.request(
             &format!("$JS.API.STREAM.CREATE.{stream}"),
             &format!(
-                r#"{{"name":"{stream}","subjects":["{stream}.m"],"retention":"workqueue","storage":"file","num_replicas":1,"discard":"old"}}"#
+                r#"{{"name":"{stream}","subjects":["{stream}.m"],"retention":"workqueue","storage":"file","num_replicas":1,"discard":"old","allow_atomic":true}}"#
             ),
         )?;
         self.request(
@@ -119,15 +133,36 @@ impl Client for JetStream {
         Ok(())
     }
 
+    /// Several messages are an atomic batch: stored together or not at all, confirmed once.
     fn send(&mut self) -> Result<()> {
-        self.connection.write(&self.send)?;
-        for _ in 0..self.batch {
-            let answer = self.next()?;
-            if answer.status.is_some() || !answer.text.contains("\"seq\"") {
-                return Err(format!("not stored: {}", answer.text).into());
-            }
+        let subject = format!("{}.m", self.stream);
+        let body = &self.body;
+        if self.batch == 1 {
+            let body = body.clone();
+            let answer = self.request(&subject, &body)?;
+            return stored(&answer);
         }
-        Ok(())
+        self.batches += 1;
+        let inbox = &self.inbox;
+        let mut out = String::new();
+        for number in 1..=self.batch {
+            let (reply_subject, commit) = match number == self.batch {
+                true => (inbox.as_str(), "Nats-Batch-Commit: 1\r\n"),
+                false => ("", ""),
+            };
+            let head = format!(
+                "NATS/1.0\r\nNats-Batch-Id: {inbox}.{}\r\nNats-Batch-Sequence: {number}\r\n{commit}\r\n",
+                self.batches
+            );
+            let size = head.len() + body.len();
+            out.push_str(&format!(
+                "HPUB {subject} {reply_subject} {} {size}\r\n{head}{body}\r\n",
+                head.len()
+            ));
+        }
+        self.connection.write(out.as_bytes())?;
+        let answer = self.next()?;
+        stored(&answer.text)
     }
 
     fn pull(&mut self, wait_ms: u64) -> Result<usize> {
@@ -152,8 +187,11 @@ impl Client for JetStream {
 
     fn ack(&mut self) -> Result<()> {
         let inbox = &self.inbox;
-        let acks: String =
-            self.reply_subjects.iter().map(|subject| format!("PUB {subject} {inbox} 4\r\n+ACK\r\n")).collect();
+        let acks: String = self
+            .reply_subjects
+            .iter()
+            .map(|subject| format!("PUB {subject} {inbox} 4\r\n+ACK\r\n"))
+            .collect();
         self.connection.write(acks.as_bytes())?;
         for _ in 0..self.reply_subjects.len() {
             let answer = self.next()?;
@@ -167,5 +205,12 @@ impl Client for JetStream {
     fn destroy(&mut self) -> Result<()> {
         let subject = format!("$JS.API.STREAM.DELETE.{}", self.stream);
         self.request(&subject, "").map(|_| ())
+    }
+}
+
+fn stored(answer: &str) -> Result<()> {
+    match answer.contains("\"seq\"") && !answer.contains("\"error\"") {
+        true => Ok(()),
+        false => Err(format!("not stored: {answer}").into()),
     }
 }

@@ -29,7 +29,9 @@ fn answer(mut stream: TcpStream) -> Option<()> {
         }
         length += count;
         if is_whole(&buffer[..length])? {
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").ok()?;
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                .ok()?;
             length = 0;
         }
     }

@@ -29,6 +29,8 @@ pub struct Options {
     pub count: usize,
     /// Removes what was sent, where a target can.
     pub clean_up: bool,
+    /// The server whose CPU time is read, its children included.
+    pub server_pid: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,7 @@ impl Options {
             prefill: 0,
             count: 50,
             clean_up: false,
+            server_pid: None,
         };
         let mut arguments = arguments;
         while let Some(flag) = arguments.next() {
@@ -78,6 +81,7 @@ impl Options {
                 "--warm-up" => options.warm_up = value.parse()?,
                 "--prefill" => options.prefill = value.parse()?,
                 "--count" => options.count = value.parse()?,
+                "--server-pid" => options.server_pid = Some(value.parse()?),
                 "--clean-up" => options.clean_up = value == "on",
                 _ => return Err(format!("no such flag: {flag}").into()),
             }

@@ -124,7 +124,8 @@ impl Pgmq {
                 b'D' => {
                     let size = i32::from_be_bytes([body[2], body[3], body[4], body[5]]);
                     let end = 6 + usize::try_from(size).unwrap_or(0);
-                    self.rows.push(String::from_utf8_lossy(&body[6..end]).into_owned());
+                    self.rows
+                        .push(String::from_utf8_lossy(&body[6..end]).into_owned());
                 }
                 b'E' => failure = Some(String::from_utf8_lossy(body).replace('\0', " ")),
                 b'R' if body[..4] != [0, 0, 0, 0] => return Err("a password is wanted".into()),
@@ -155,7 +156,10 @@ impl Client for Pgmq {
         let batch = self.batch.to_string();
         match wait_ms {
             0 => self.run("read", &[&queue, &batch])?,
-            _ => self.run("read_waiting", &[&queue, &batch, &(wait_ms / 1_000).to_string()])?,
+            _ => self.run(
+                "read_waiting",
+                &[&queue, &batch, &(wait_ms / 1_000).to_string()],
+            )?,
         }
         self.message_ids = std::mem::take(&mut self.rows);
         Ok(self.message_ids.len())

@@ -1,6 +1,7 @@
 //! One measurement: connections that do the same over and over, and what each call took.
 
 use crate::client::{connect, Client, Result};
+use crate::cpu::Cpu;
 use crate::options::{Options, Workload};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -20,6 +21,8 @@ const BETWEEN_HAND_OVERS: Duration = Duration::from_millis(15);
 #[derive(Default)]
 struct Tally {
     messages: usize,
+    /// All calls of a step together.
+    step_us: Vec<u32>,
     send_us: Vec<u32>,
     pull_us: Vec<u32>,
     ack_us: Vec<u32>,
@@ -29,6 +32,7 @@ struct Tally {
 impl Tally {
     fn add(&mut self, other: Tally) {
         self.messages += other.messages;
+        self.step_us.extend(other.step_us);
         self.send_us.extend(other.send_us);
         self.pull_us.extend(other.pull_us);
         self.ack_us.extend(other.ack_us);
@@ -42,8 +46,8 @@ pub fn run(options: &Options) -> Result<()> {
     first.create()?;
     fill(options)?;
     let began = Instant::now();
-    let (tally, elapsed, cpu_s) = match options.workload {
-        Workload::Fill => (Tally::default(), began.elapsed(), 0.0),
+    let (tally, elapsed, cpu) = match options.workload {
+        Workload::Fill => (Tally::default(), began.elapsed(), Cpu::default()),
         Workload::HandOver => hand_over(options)?,
         _ => repeat(options)?,
     };
@@ -52,9 +56,12 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let calls = tally.send_us.len() + tally.pull_us.len() + tally.ack_us.len();
     println!(
-        r#"{{"messages":{},"calls":{calls},"seconds":{:.4},"generator_cpu_seconds":{cpu_s:.2},"send":{},"pull":{},"ack":{},"hand_over":{}}}"#,
+        r#"{{"messages":{},"calls":{calls},"seconds":{:.4},"generator_cpu_seconds":{:.2},"server_cpu_seconds":{:.2},"step":{},"send":{},"pull":{},"ack":{},"hand_over":{}}}"#,
         tally.messages,
         elapsed.as_secs_f64(),
+        cpu.generator_s,
+        cpu.server_s,
+        percentiles(tally.step_us),
         percentiles(tally.send_us),
         percentiles(tally.pull_us),
         percentiles(tally.ack_us),
@@ -96,18 +103,20 @@ fn fill(options: &Options) -> Result<()> {
                 })
             })
             .collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
     })
 }
 
 /// Every connection does the workload's calls again and again for the time given.
-fn repeat(options: &Options) -> Result<(Tally, Duration, f64)> {
+fn repeat(options: &Options) -> Result<(Tally, Duration, Cpu)> {
     let ready = Barrier::new(options.connections + 1);
     let go = Barrier::new(options.connections + 1);
     let over = AtomicBool::new(false);
     // The time from the start to the last call's end, of the connection that ended last.
     let total = Mutex::new((Tally::default(), Duration::ZERO));
-    let mut cpu_s = 0.0;
+    let mut cpu = Cpu::default();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..options.connections)
             .map(|_| {
@@ -139,51 +148,60 @@ fn repeat(options: &Options) -> Result<(Tally, Duration, f64)> {
             })
             .collect();
         ready.wait();
-        let cpu_before_s = own_cpu_s();
+        let before = Cpu::so_far(options.server_pid);
         go.wait();
-        let done: Result<()> =
-            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?);
-        cpu_s = own_cpu_s() - cpu_before_s;
+        let done: Result<()> = threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?);
+        cpu = Cpu::so_far(options.server_pid).since(&before);
         done
     })?;
     let (tally, elapsed) = total.into_inner().map_err(|_| "a thread panicked")?;
-    Ok((tally, elapsed, cpu_s))
+    Ok((tally, elapsed, cpu))
 }
 
 /// The calls that a connection repeats; false when there was nothing to pull.
 fn step(options: &Options, client: &mut dyn Client, tally: &mut Tally) -> Result<bool> {
+    let began = Instant::now();
     if options.workload != Workload::Drain {
         timed(&mut tally.send_us, || client.send())?;
-    }
-    if options.workload == Workload::Send {
         tally.messages += options.batch;
-        return Ok(true);
     }
-    let pulled = timed(&mut tally.pull_us, || client.pull(0))?;
-    if pulled == 0 {
-        // Another connection may have this one's messages: a cycle goes on with what it sends next.
-        return Ok(options.workload == Workload::Cycle);
+    if options.workload != Workload::Send {
+        let pulled = timed(&mut tally.pull_us, || client.pull(0))?;
+        if pulled == 0 {
+            tally.pull_us.pop();
+            // In a cycle, another connection has this one's messages: it goes on with what it sends next.
+            return Ok(options.workload == Workload::Cycle);
+        }
+        timed(&mut tally.ack_us, || client.ack())?;
+        if options.workload == Workload::Drain {
+            tally.messages += pulled;
+        }
     }
-    timed(&mut tally.ack_us, || client.ack())?;
-    tally.messages += pulled;
+    tally.step_us.push(micros(began));
     Ok(true)
 }
 
 fn timed<T>(us: &mut Vec<u32>, call: impl FnOnce() -> Result<T>) -> Result<T> {
     let began = Instant::now();
     let value = call()?;
-    us.push(u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX));
+    us.push(micros(began));
     Ok(value)
+}
+
+fn micros(since: Instant) -> u32 {
+    u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX)
 }
 
 /// Consumers wait, one message is sent, one of them gets it: from the send's first byte until the
 /// message is there.
-fn hand_over(options: &Options) -> Result<(Tally, Duration, f64)> {
+fn hand_over(options: &Options) -> Result<(Tally, Duration, Cpu)> {
     let sent_at = Mutex::new(Instant::now());
     let received = AtomicUsize::new(0);
     let tally = Mutex::new(Tally::default());
     let began = Instant::now();
-    let cpu_before_s = own_cpu_s();
+    let before = Cpu::so_far(options.server_pid);
     std::thread::scope(|scope| {
         let consumers: Vec<_> = (0..options.connections)
             .map(|_| {
@@ -213,22 +231,21 @@ fn hand_over(options: &Options) -> Result<(Tally, Duration, f64)> {
             producer.send()?;
             let deadline = Instant::now() + Duration::from_millis(WAIT_MS);
             while received.load(Ordering::Acquire) <= number {
-                if Instant::now() > deadline || consumers.iter().all(|thread| thread.is_finished()) {
+                if Instant::now() > deadline || consumers.iter().all(|thread| thread.is_finished())
+                {
                     break;
                 }
                 std::thread::sleep(Duration::from_micros(200));
             }
         }
-        consumers.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
+        consumers
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
     })?;
     let tally = tally.into_inner().map_err(|_| "a thread panicked")?;
-    Ok((tally, began.elapsed(), own_cpu_s() - cpu_before_s))
-}
-
-/// CPU time of this process so far, in the kernel's hundredths of a second; 0 where it can't be read.
-fn own_cpu_s() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks = |at: usize| after_name.split_whitespace().nth(at).and_then(|text| text.parse::<f64>().ok());
-    (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / 100.0
+    Ok((
+        tally,
+        began.elapsed(),
+        Cpu::so_far(options.server_pid).since(&before),
+    ))
 }

@@ -53,3 +53,54 @@ pub(super) fn put(out: &mut Vec<u8>, event: &[u8], json_in_base64: bool) -> Opti
     out.push(b'}');
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(event: &str, json_in_base64: bool, expected: Option<&str>) {
+        let mut out = Vec::new();
+        let put = put(&mut out, event.as_bytes(), json_in_base64);
+        let shown = String::from_utf8(out).unwrap_or_default();
+        assert_eq!(put.map(|()| shown.as_str()), expected, "{event}");
+    }
+
+    #[test]
+    fn the_body_is_the_data_and_every_attribute_is_in_the_metadata() {
+        let cases = [
+            (
+                r#"{"specversion":"1.0","x":true,"y":-5,"z":"\"é","data":{"a":1.0}}"#,
+                r#""body":"eyJhIjoxLjB9","metadata":{"CF-Content-Type":"json","ce-specversion":"1.0","ce-x":"true","ce-y":"-5","ce-z":"\"é"}"#,
+            ),
+            (
+                r#"{"datacontenttype":"application/cloudevent+json","data":"a"}"#,
+                r#""body":"ImEi","metadata":{"CF-Content-Type":"json","ce-datacontenttype":"application/cloudevent+json"}"#,
+            ),
+            (
+                r#"{"datacontenttype":"text/plain","data":"say \"hi\"\n"}"#,
+                r#""body":"say \"hi\"\n","metadata":{"CF-Content-Type":"text","ce-datacontenttype":"text/plain"}"#,
+            ),
+            (
+                r#"{"datacontenttype":"a/b","data_base64":"AP8="}"#,
+                r#""body":"AP8=","metadata":{"CF-Content-Type":"bytes","ce-datacontenttype":"a/b"}"#,
+            ),
+            (
+                r#"{"datacontenttype":"application/json","data_base64":"ew=="}"#,
+                r#""body":"ew==","metadata":{"CF-Content-Type":"bytes","ce-datacontenttype":"application/json"}"#,
+            ),
+            (
+                r#"{"id":"1"}"#,
+                r#""body":"","metadata":{"CF-Content-Type":"bytes","ce-id":"1"}"#,
+            ),
+        ];
+        for (event, expected) in cases {
+            check(event, true, Some(expected));
+        }
+        check(
+            r#"{"id":"1","data":{"a":"\n"}}"#,
+            false,
+            Some(r#""body":"{\"a\":\"\\n\"}","metadata":{"CF-Content-Type":"json","ce-id":"1"}"#),
+        );
+        check("[]", true, None);
+    }
+}

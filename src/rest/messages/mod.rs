@@ -14,9 +14,9 @@ pub mod send;
 pub mod settle;
 
 use super::envelope::put_json;
+use crate::queue::{Death, MessageId, Metrics};
 use crate::wire::form;
 use crate::wire::json::put_hex;
-use crate::queue::{Death, MessageId, Metrics};
 use serde::Serialize;
 
 /// A queue's backlog as messages' answers and the metrics endpoint show it. Cloudflare's API

@@ -215,6 +215,24 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_died_says_so_behind_its_attributes() {
+        let death = Death {
+            queue_name: "orders".into(),
+            first_sent_ms: 7,
+            attempts: 4,
+        };
+        check(
+            vec![Delivery {
+                form: 2,
+                death: Some(death),
+                content: br#"{"id":"1","data":1}"#.to_vec(),
+                ..delivery()
+            }],
+            r#"{"id":"ebebebebebebebebebebebebebebebeb","timestamp_ms":1736608302662,"attempts":1,"body":"MQ==","metadata":{"CF-Content-Type":"json","ce-id":"1","pullq-dead-letter-queue":"orders","pullq-dead-letter-attempts":"4","pullq-dead-letter-first-sent-ms":"7"},"lease_id":"AQ_-"}"#,
+        );
+    }
+
+    #[test]
     fn a_form_that_is_not_served_here_is_our_error() {
         let deliveries = vec![Delivery {
             form: 9,

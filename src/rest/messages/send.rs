@@ -11,9 +11,9 @@ use super::Metadata;
 use crate::queue::limits::{
     MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_DELAY_S, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MESSAGE_BYTES,
 };
+use crate::queue::{Metrics, NewMessage, SendReceipt, SendRequest};
 use crate::wire::form::JsonBodies;
 use crate::wire::json::{put_hex, put_quoted};
-use crate::queue::{Metrics, NewMessage, SendReceipt, SendRequest};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 

@@ -15,16 +15,31 @@ fn check_at(document: &Value, schema: &Value, value: &Value, place: &str) -> Res
             "$ref" => {
                 let target = rule.as_str().and_then(|path| path.strip_prefix('#'));
                 let target = target.and_then(|pointer| document.pointer(pointer));
-                check_at(document, target.expect("a reference leads somewhere"), value, place)?;
+                check_at(
+                    document,
+                    target.expect("a reference leads somewhere"),
+                    value,
+                    place,
+                )?;
             }
             "type" => {
-                let kinds = rule.as_array().cloned().unwrap_or_else(|| vec![rule.clone()]);
-                if !kinds.iter().any(|kind| is_of(value, kind.as_str().unwrap_or_default())) {
+                let kinds = rule
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_else(|| vec![rule.clone()]);
+                if !kinds
+                    .iter()
+                    .any(|kind| is_of(value, kind.as_str().unwrap_or_default()))
+                {
                     return wrong(&format!("must be {rule}"));
                 }
             }
             "const" if value != rule => return wrong(&format!("must be {rule}")),
-            "enum" if !rule.as_array().is_some_and(|choices| choices.contains(value)) => {
+            "enum"
+                if !rule
+                    .as_array()
+                    .is_some_and(|choices| choices.contains(value)) =>
+            {
                 return wrong(&format!("must be one of {rule}"));
             }
             "minimum" if value.as_f64() < rule.as_f64() && value.is_number() => {
@@ -33,10 +48,18 @@ fn check_at(document: &Value, schema: &Value, value: &Value, place: &str) -> Res
             "maximum" if value.as_f64() > rule.as_f64() && value.is_number() => {
                 return wrong(&format!("must be {rule} at most"));
             }
-            "minItems" if value.as_array().is_some_and(|items| (items.len() as u64) < rule.as_u64().unwrap_or(0)) => {
+            "minItems"
+                if value
+                    .as_array()
+                    .is_some_and(|items| (items.len() as u64) < rule.as_u64().unwrap_or(0)) =>
+            {
                 return wrong("has too few items");
             }
-            "maxItems" if value.as_array().is_some_and(|items| items.len() as u64 > rule.as_u64().unwrap_or(0)) => {
+            "maxItems"
+                if value
+                    .as_array()
+                    .is_some_and(|items| items.len() as u64 > rule.as_u64().unwrap_or(0)) =>
+            {
                 return wrong("has too many items");
             }
             "items" => {

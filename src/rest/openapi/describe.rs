@@ -50,10 +50,17 @@ pub enum Outcome {
 
 /// Every endpoint there is.
 pub fn endpoints() -> Vec<Endpoint> {
-    [queues(), consumers(), messages(), about_tokens(), subscriptions(), document()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        queues(),
+        consumers(),
+        messages(),
+        about_tokens(),
+        subscriptions(),
+        document(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 const ACCOUNT: &str = "/client/v4/accounts/{account_id}";
@@ -80,8 +87,16 @@ fn endpoint(
 impl Endpoint {
     fn takes(self, schema: &'static str, examples: Value, errors: Vec<ApiError>) -> Endpoint {
         let examples = examples.as_array().cloned().unwrap_or_default();
-        let body = Body { schema, is_optional: false, examples };
-        Endpoint { body: Some(body), ..self }.fails(errors)
+        let body = Body {
+            schema,
+            is_optional: false,
+            examples,
+        };
+        Endpoint {
+            body: Some(body),
+            ..self
+        }
+        .fails(errors)
     }
 
     /// Its body may be missing.
@@ -93,7 +108,11 @@ impl Endpoint {
     }
 
     fn asks(self, parameters: &[&'static str], errors: Vec<ApiError>) -> Endpoint {
-        Endpoint { parameters: parameters.to_vec(), ..self }.fails(errors)
+        Endpoint {
+            parameters: parameters.to_vec(),
+            ..self
+        }
+        .fails(errors)
     }
 
     fn fails(mut self, errors: Vec<ApiError>) -> Endpoint {
@@ -145,11 +164,20 @@ fn queues() -> Vec<Endpoint> {
     let one = || format!("{ACCOUNT}/queues/{{queue_id}}");
     let purge = || format!("{ACCOUNT}/queues/{{queue_id}}/purge");
     let tag = |id| ("Queues", id);
-    let refused = || vec![invalid_request(), invalid_queue_name(), invalid_queue_settings(), ApiError::QueueExists];
-    let update = || json!([
-        { "queue_name": "orders-2", "jurisdiction": null, "settings": { "delivery_delay": 5, "delivery_paused": true, "message_retention_period": 86_400 } },
-        {},
-    ]);
+    let refused = || {
+        vec![
+            invalid_request(),
+            invalid_queue_name(),
+            invalid_queue_settings(),
+            ApiError::QueueExists,
+        ]
+    };
+    let update = || {
+        json!([
+            { "queue_name": "orders-2", "jurisdiction": null, "settings": { "delivery_delay": 5, "delivery_paused": true, "message_retention_period": 86_400 } },
+            {},
+        ])
+    };
     vec![
         endpoint(("post", all()), tag("createQueue"), "Make a queue", Outcome::One("Queue"))
             .takes("CreateQueueRequest", json!([
@@ -179,37 +207,77 @@ fn consumers() -> Vec<Endpoint> {
     let all = || format!("{ACCOUNT}/queues/{{queue_id}}/consumers");
     let one = || format!("{ACCOUNT}/queues/{{queue_id}}/consumers/{{consumer_id}}");
     let tag = |id| ("Consumers", id);
-    let refused = || vec![
-        invalid_request(),
-        ApiError::UnsupportedConsumerType,
-        invalid_consumer_settings(),
-        ApiError::ConsumerExists,
-    ];
-    let examples = || json!([
-        { "type": "http_pull", "dead_letter_queue": "orders-dead", "settings":
-          { "batch_size": 10, "max_retries": 5, "retry_delay": 30, "visibility_timeout_ms": 60_000, "visibility_timeout": 60_000 } },
-        { "type": "http_pull" },
-    ]);
+    let refused = || {
+        vec![
+            invalid_request(),
+            ApiError::UnsupportedConsumerType,
+            invalid_consumer_settings(),
+            ApiError::ConsumerExists,
+        ]
+    };
+    let examples = || {
+        json!([
+            { "type": "http_pull", "dead_letter_queue": "orders-dead", "settings":
+              { "batch_size": 10, "max_retries": 5, "retry_delay": 30, "visibility_timeout_ms": 60_000, "visibility_timeout": 60_000 } },
+            { "type": "http_pull" },
+        ])
+    };
     vec![
-        endpoint(("post", all()), tag("createConsumer"), "Give a queue its pull consumer", Outcome::One("Consumer"))
-            .takes("ConsumerRequest", examples(), refused()),
-        endpoint(("get", all()), tag("listConsumers"), "A queue's consumer, or none", Outcome::Array("Consumer")),
-        endpoint(("get", one()), tag("getConsumer"), "Show a consumer", Outcome::One("Consumer"))
-            .fails(vec![ApiError::ConsumerNotFound]),
-        endpoint(("put", one()), tag("putConsumer"), "Replace a consumer, or give a queue without one this", Outcome::One("Consumer"))
-            .takes("ConsumerRequest", examples(), refused()),
-        endpoint(("delete", one()), tag("deleteConsumer"), "Take a consumer away", Outcome::Null)
-            .fails(vec![ApiError::ConsumerNotFound]),
+        endpoint(
+            ("post", all()),
+            tag("createConsumer"),
+            "Give a queue its pull consumer",
+            Outcome::One("Consumer"),
+        )
+        .takes("ConsumerRequest", examples(), refused()),
+        endpoint(
+            ("get", all()),
+            tag("listConsumers"),
+            "A queue's consumer, or none",
+            Outcome::Array("Consumer"),
+        ),
+        endpoint(
+            ("get", one()),
+            tag("getConsumer"),
+            "Show a consumer",
+            Outcome::One("Consumer"),
+        )
+        .fails(vec![ApiError::ConsumerNotFound]),
+        endpoint(
+            ("put", one()),
+            tag("putConsumer"),
+            "Replace a consumer, or give a queue without one this",
+            Outcome::One("Consumer"),
+        )
+        .takes("ConsumerRequest", examples(), refused()),
+        endpoint(
+            ("delete", one()),
+            tag("deleteConsumer"),
+            "Take a consumer away",
+            Outcome::Null,
+        )
+        .fails(vec![ApiError::ConsumerNotFound]),
     ]
 }
 
 fn messages() -> Vec<Endpoint> {
-    let below = |path: &str| ("post", format!("{ACCOUNT}/queues/{{queue_id}}/messages{path}"));
+    let below = |path: &str| {
+        (
+            "post",
+            format!("{ACCOUNT}/queues/{{queue_id}}/messages{path}"),
+        )
+    };
     let tag = |id| ("Messages", id);
     let invalid = || vec![invalid_field()];
-    let send_errors = || vec![
-        invalid_field(), invalid_delay(), invalid_metadata(), ApiError::InvalidIdempotencyKey, message_too_large(),
-    ];
+    let send_errors = || {
+        vec![
+            invalid_field(),
+            invalid_delay(),
+            invalid_metadata(),
+            ApiError::InvalidIdempotencyKey,
+            message_too_large(),
+        ]
+    };
     vec![
         endpoint(below(""), tag("sendMessage"), "Send a message", Outcome::One("Sent"))
             .takes("SendRequest", json!([
@@ -258,11 +326,26 @@ fn about_tokens() -> Vec<Endpoint> {
     let tag = |id| ("Token", id);
     let at = |path: &str| ("get", format!("/client/v4{path}"));
     vec![
-        endpoint(at("/accounts"), tag("listAccounts"), "The account that the token is good for; of a token for all, the deployment's own", Outcome::Page("Account"))
-            .asks(&["page", "per_page"], vec![invalid_query()]),
-        endpoint(at("/memberships"), tag("listMemberships"), "The same, as memberships of a user", Outcome::Page("Membership"))
-            .asks(&["page", "per_page"], vec![invalid_query()]),
-        endpoint(at("/user/tokens/verify"), tag("verifyToken"), "Whether the token is one", Outcome::One("VerifiedToken")),
+        endpoint(
+            at("/accounts"),
+            tag("listAccounts"),
+            "The account that the token is good for; of a token for all, the deployment's own",
+            Outcome::Page("Account"),
+        )
+        .asks(&["page", "per_page"], vec![invalid_query()]),
+        endpoint(
+            at("/memberships"),
+            tag("listMemberships"),
+            "The same, as memberships of a user",
+            Outcome::Page("Membership"),
+        )
+        .asks(&["page", "per_page"], vec![invalid_query()]),
+        endpoint(
+            at("/user/tokens/verify"),
+            tag("verifyToken"),
+            "Whether the token is one",
+            Outcome::One("VerifiedToken"),
+        ),
     ]
 }
 
@@ -272,14 +355,52 @@ fn subscriptions() -> Vec<Endpoint> {
     let tag = |id| ("Event subscriptions", id);
     let there_is_none = || vec![ApiError::SubscriptionNotFound];
     vec![
-        endpoint(("get", all()), tag("listSubscriptions"), "An empty list: events of Cloudflare's services don't reach a self-hosted queue", Outcome::Page("Subscription"))
-            .asks(&["page", "per_page", "direction", "order"], vec![invalid_query()]),
-        endpoint(("post", all()), tag("createSubscription"), "Refused", Outcome::Never)
-            .takes("SubscriptionRequest", json!([{ "name": "uploads" }]), vec![ApiError::SubscriptionsUnsupported]),
-        endpoint(("get", one()), tag("getSubscription"), "There is none", Outcome::Never).fails(there_is_none()),
-        endpoint(("patch", one()), tag("updateSubscription"), "There is none", Outcome::Never)
-            .takes("SubscriptionRequest", json!([{ "enabled": false }]), there_is_none()),
-        endpoint(("delete", one()), tag("deleteSubscription"), "There is none", Outcome::Never).fails(there_is_none()),
+        endpoint(
+            ("get", all()),
+            tag("listSubscriptions"),
+            "An empty list: events of Cloudflare's services don't reach a self-hosted queue",
+            Outcome::Page("Subscription"),
+        )
+        .asks(
+            &["page", "per_page", "direction", "order"],
+            vec![invalid_query()],
+        ),
+        endpoint(
+            ("post", all()),
+            tag("createSubscription"),
+            "Refused",
+            Outcome::Never,
+        )
+        .takes(
+            "SubscriptionRequest",
+            json!([{ "name": "uploads" }]),
+            vec![ApiError::SubscriptionsUnsupported],
+        ),
+        endpoint(
+            ("get", one()),
+            tag("getSubscription"),
+            "There is none",
+            Outcome::Never,
+        )
+        .fails(there_is_none()),
+        endpoint(
+            ("patch", one()),
+            tag("updateSubscription"),
+            "There is none",
+            Outcome::Never,
+        )
+        .takes(
+            "SubscriptionRequest",
+            json!([{ "enabled": false }]),
+            there_is_none(),
+        ),
+        endpoint(
+            ("delete", one()),
+            tag("deleteSubscription"),
+            "There is none",
+            Outcome::Never,
+        )
+        .fails(there_is_none()),
     ]
 }
 
@@ -305,7 +426,10 @@ pub fn document_of(endpoints: &[Endpoint]) -> Value {
         .into_iter()
         .map(|(name, schema)| (name.to_string(), schema))
         .collect();
-    schemas.insert("Subscription".into(), json!({ "not": {}, "description": "There are none." }));
+    schemas.insert(
+        "Subscription".into(),
+        json!({ "not": {}, "description": "There are none." }),
+    );
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -354,7 +478,12 @@ fn operation(endpoint: &Endpoint, components: &mut BTreeMap<String, Value>) -> V
             .examples
             .iter()
             .enumerate()
-            .map(|(index, example)| (format!("example {}", index + 1), json!({ "value": example })))
+            .map(|(index, example)| {
+                (
+                    format!("example {}", index + 1),
+                    json!({ "value": example }),
+                )
+            })
             .collect();
         operation["requestBody"] = json!({
             "required": !body.is_optional,
@@ -366,20 +495,20 @@ fn operation(endpoint: &Endpoint, components: &mut BTreeMap<String, Value>) -> V
 
 fn responses(endpoint: &Endpoint, components: &mut BTreeMap<String, Value>) -> Value {
     let mut responses = Map::new();
-    let answer = |description: &str, schema: Value| {
-        json!({ "description": description, "content": { "application/json": { "schema": schema } } })
-    };
+    let answer = |description: &str, schema: Value| json!({ "description": description, "content": { "application/json": { "schema": schema } } });
     let success = match endpoint.result {
         Outcome::Never => None,
         Outcome::Document => Some(json!({ "type": "object" })),
         Outcome::Null => Some(success(&json!({ "type": "null" }), false)),
         Outcome::One(name) => Some(success(&reference(name), false)),
-        Outcome::Array(name) => {
-            Some(success(&json!({ "type": "array", "items": reference(name) }), false))
-        }
-        Outcome::Page(name) => {
-            Some(success(&json!({ "type": "array", "items": reference(name) }), true))
-        }
+        Outcome::Array(name) => Some(success(
+            &json!({ "type": "array", "items": reference(name) }),
+            false,
+        )),
+        Outcome::Page(name) => Some(success(
+            &json!({ "type": "array", "items": reference(name) }),
+            true,
+        )),
     };
     if let Some(schema) = success {
         responses.insert("200".into(), answer("Done.", schema));
@@ -388,13 +517,20 @@ fn responses(endpoint: &Endpoint, components: &mut BTreeMap<String, Value>) -> V
     let mut headers: BTreeMap<u16, Map<String, Value>> = BTreeMap::new();
     for error in endpoint.all_errors() {
         let (status, code, _) = error.row();
-        let names = by_status.entry(status).or_default().entry(code).or_default();
+        let names = by_status
+            .entry(status)
+            .or_default()
+            .entry(code)
+            .or_default();
         if !names.contains(&name(&error)) {
             names.push(name(&error));
         }
         for (header, _) in error.headers() {
             let schema = json!({ "schema": { "type": if header == "retry-after" { "integer" } else { "string" } } });
-            headers.entry(status).or_default().insert(header.into(), schema);
+            headers
+                .entry(status)
+                .or_default()
+                .insert(header.into(), schema);
         }
     }
     for (status, codes) in by_status {
@@ -403,7 +539,12 @@ fn responses(endpoint: &Endpoint, components: &mut BTreeMap<String, Value>) -> V
             .iter()
             .map(|(code, names)| format!("{code} {}", names.join(", ")))
             .collect();
-        let key = [vec![status.to_string()], numbers.iter().map(u32::to_string).collect()].concat().join("-");
+        let key = [
+            vec![status.to_string()],
+            numbers.iter().map(u32::to_string).collect(),
+        ]
+        .concat()
+        .join("-");
         let mut response = answer(
             &said.join("; "),
             json!({ "allOf": [reference("Failure"), { "properties": { "errors": { "items": { "properties": { "code": { "enum": numbers } } } } } }] }),
@@ -416,7 +557,10 @@ fn responses(endpoint: &Endpoint, components: &mut BTreeMap<String, Value>) -> V
         if let Some(known) = known.filter(|known| *known != response) {
             components.insert(key.clone(), merged(known, response));
         }
-        responses.insert(status.to_string(), json!({ "$ref": format!("#/components/responses/{key}") }));
+        responses.insert(
+            status.to_string(),
+            json!({ "$ref": format!("#/components/responses/{key}") }),
+        );
     }
     responses.into()
 }

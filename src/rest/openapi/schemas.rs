@@ -238,119 +238,240 @@ pub fn named() -> Vec<(&'static str, Value)> {
     with_own_timeout["items"]["properties"]["visibility_timeout_ms"]["type"] = "integer".into();
     vec![
         ("SendRequest", message()),
-        ("SendBatchRequest", object(&["messages"], json!({
-            "messages": { "type": "array", "minItems": 1, "maxItems": MAX_BATCH_MESSAGES, "items": reference("SendRequest"),
-                "description": format!("Bodies of at most {MAX_BATCH_BYTES} bytes together; taken whole or refused whole.") },
-            "delay_seconds": delay("Of messages that say nothing themselves."),
-        }))),
-        ("PullRequest", object(&[], json!({
-            "batch_size": batch_size("By default as the consumer says."),
-            "visibility_timeout_ms": visibility_timeout(),
-            "visibility_timeout": old_visibility_timeout(),
-            "wait_ms": with_default(optional(0..=MAX_WAIT_MS, "pullq's own: how long the answer may wait for a message to come, in milliseconds."), 0),
-        }))),
-        ("SettleRequest", object(&[], json!({
-            "acks": tokens("lease_id", json!({}), true, &format!("Messages that are done. With retries at most {MAX_SETTLE_LEASES}.")),
-            "retries": tokens(
-                "lease_id",
-                json!({ "delay_seconds": delay("Seconds until it can be delivered again. By default retry_delay of the consumer.") }),
-                true,
-                "Messages to be delivered again.",
+        (
+            "SendBatchRequest",
+            object(
+                &["messages"],
+                json!({
+                    "messages": { "type": "array", "minItems": 1, "maxItems": MAX_BATCH_MESSAGES, "items": reference("SendRequest"),
+                        "description": format!("Bodies of at most {MAX_BATCH_BYTES} bytes together; taken whole or refused whole.") },
+                    "delay_seconds": delay("Of messages that say nothing themselves."),
+                }),
             ),
-        }))),
-        ("ExtendRequest", json!({ "anyOf": [
+        ),
+        (
+            "PullRequest",
+            object(
+                &[],
+                json!({
+                    "batch_size": batch_size("By default as the consumer says."),
+                    "visibility_timeout_ms": visibility_timeout(),
+                    "visibility_timeout": old_visibility_timeout(),
+                    "wait_ms": with_default(optional(0..=MAX_WAIT_MS, "pullq's own: how long the answer may wait for a message to come, in milliseconds."), 0),
+                }),
+            ),
+        ),
+        (
+            "SettleRequest",
+            object(
+                &[],
+                json!({
+                    "acks": tokens("lease_id", json!({}), true, &format!("Messages that are done. With retries at most {MAX_SETTLE_LEASES}.")),
+                    "retries": tokens(
+                        "lease_id",
+                        json!({ "delay_seconds": delay("Seconds until it can be delivered again. By default retry_delay of the consumer.") }),
+                        true,
+                        "Messages to be delivered again.",
+                    ),
+                }),
+            ),
+        ),
+        (
+            "ExtendRequest",
+            json!({ "anyOf": [
             object(&["extensions", "visibility_timeout_ms"], json!({
                 "extensions": extension(&["lease_id"]), "visibility_timeout_ms": extend_timeout(json!("integer")),
             })),
             object(&["extensions"], json!({
                 "extensions": with_own_timeout, "visibility_timeout_ms": extend_timeout(json!(["integer", "null"])),
             })),
-        ] })),
-        ("PeekRequest", object(&[], json!({
-            "batch_size": with_default(batch_size("Nothing is taken."), DEFAULT_BATCH_SIZE),
-        }))),
-        ("PurgeRefsRequest", object(&["refs"], json!({
-            "refs": tokens("ref", json!({}), false, &format!("Messages that a peek showed, at most {MAX_SETTLE_LEASES}.")),
-        }))),
-        ("PreviewAckRequest", object(&[], json!({
-            "acks": tokens("lease_id", json!({}), true, &format!("Messages that a preview showed, at most {MAX_SETTLE_LEASES}.")),
-        }))),
+        ] }),
+        ),
+        (
+            "PeekRequest",
+            object(
+                &[],
+                json!({
+                    "batch_size": with_default(batch_size("Nothing is taken."), DEFAULT_BATCH_SIZE),
+                }),
+            ),
+        ),
+        (
+            "PurgeRefsRequest",
+            object(
+                &["refs"],
+                json!({
+                    "refs": tokens("ref", json!({}), false, &format!("Messages that a peek showed, at most {MAX_SETTLE_LEASES}.")),
+                }),
+            ),
+        ),
+        (
+            "PreviewAckRequest",
+            object(
+                &[],
+                json!({
+                    "acks": tokens("lease_id", json!({}), true, &format!("Messages that a preview showed, at most {MAX_SETTLE_LEASES}.")),
+                }),
+            ),
+        ),
         ("CreateQueueRequest", {
             let mut properties = update_queue();
             properties["queue_name"]["type"] = "string".into();
             object(&["queue_name"], properties)
         }),
         ("UpdateQueueRequest", object(&[], update_queue())),
-        ("PurgeRequest", object(&["delete_messages_permanently"], json!({
-            "delete_messages_permanently": { "const": true },
-        }))),
+        (
+            "PurgeRequest",
+            object(
+                &["delete_messages_permanently"],
+                json!({
+                    "delete_messages_permanently": { "const": true },
+                }),
+            ),
+        ),
         ("ConsumerRequest", consumer_request()),
-        ("SubscriptionRequest", json!({ "type": "object", "description": "Refused, whatever it says." })),
-
-        ("Metrics", whole(json!({
-            "backlog_count": count("Messages not acknowledged: waiting, delayed and leased."),
-            "backlog_bytes": count("Bytes of their bodies."),
-            "oldest_message_timestamp_ms": count("When the oldest was sent, in milliseconds since 1970; 0 when there is none."),
-        }))),
-        ("Message", shown("lease_id", "Names this delivery in ack and extend.", 1)),
-        ("PeekedMessage", shown("ref", "Names the message in purge.", 0)),
-        ("PreviewedMessage", shown("lease_id", "Names the message in preview/ack; no lease.", 0)),
-        ("Sent", closed(&["metadata", "ids"], json!({
-            "metadata": metrics(),
-            "ids": { "type": "array", "items": id(), "description": "pullq's own: the new messages' ids, in the order sent." },
-            "repeated": { "const": true, "description": "pullq's own: stored before under the same Idempotency-Key." },
-        }))),
-        ("Pulled", whole(json!({
-            "message_backlog_count": count("As in metrics."),
-            "messages": { "type": "array", "maxItems": MAX_BATCH_MESSAGES, "items": reference("Message") },
-            "metadata": metrics(),
-        }))),
-        ("Settled", whole(json!({
-            "ackCount": count("Acknowledged, late ones included."), "retryCount": count("Given back."), "warnings": warnings(),
-        }))),
-        ("Extended", whole(json!({ "extendedCount": count("Leases that run on."), "warnings": warnings() }))),
-        ("Peeked", whole(json!({ "messages": { "type": "array", "items": reference("PeekedMessage") } }))),
-        ("Previewed", whole(json!({ "messages": { "type": "array", "items": reference("PreviewedMessage") } }))),
-        ("RefsPurged", whole(json!({ "errors": empty(), "purgedCount": count("Deleted."), "warnings": warnings() }))),
-        ("PreviewAcked", whole(json!({ "purgedCount": count("Deleted."), "warnings": warnings() }))),
-        ("Consumer", whole(json!({
-            "consumer_id": id(), "created_on": timestamp(), "queue_id": id(), "queue_name": text("Of its queue."),
-            "type": { "const": "http_pull" },
-            "dead_letter_queue": text("\"\" when there is none."),
-            "settings": whole(json!({
-                "batch_size": count(""), "max_retries": count(""), "retry_delay": count("Seconds."), "visibility_timeout_ms": count(""),
+        (
+            "SubscriptionRequest",
+            json!({ "type": "object", "description": "Refused, whatever it says." }),
+        ),
+        (
+            "Metrics",
+            whole(json!({
+                "backlog_count": count("Messages not acknowledged: waiting, delayed and leased."),
+                "backlog_bytes": count("Bytes of their bodies."),
+                "oldest_message_timestamp_ms": count("When the oldest was sent, in milliseconds since 1970; 0 when there is none."),
             })),
-        }))),
-        ("Queue", whole(json!({
-            "queue_id": id(), "queue_name": text("Unique in the account."), "created_on": timestamp(), "modified_on": timestamp(),
-            "settings": whole(json!({
-                "delivery_delay": count("Seconds."), "delivery_paused": { "type": "boolean" }, "message_retention_period": count("Seconds."),
+        ),
+        (
+            "Message",
+            shown("lease_id", "Names this delivery in ack and extend.", 1),
+        ),
+        (
+            "PeekedMessage",
+            shown("ref", "Names the message in purge.", 0),
+        ),
+        (
+            "PreviewedMessage",
+            shown("lease_id", "Names the message in preview/ack; no lease.", 0),
+        ),
+        (
+            "Sent",
+            closed(
+                &["metadata", "ids"],
+                json!({
+                    "metadata": metrics(),
+                    "ids": { "type": "array", "items": id(), "description": "pullq's own: the new messages' ids, in the order sent." },
+                    "repeated": { "const": true, "description": "pullq's own: stored before under the same Idempotency-Key." },
+                }),
+            ),
+        ),
+        (
+            "Pulled",
+            whole(json!({
+                "message_backlog_count": count("As in metrics."),
+                "messages": { "type": "array", "maxItems": MAX_BATCH_MESSAGES, "items": reference("Message") },
+                "metadata": metrics(),
             })),
-            "producers": empty(), "producers_total_count": { "const": 0 },
-            "consumers": { "type": "array", "maxItems": 1, "items": reference("Consumer") },
-            "consumers_total_count": { "enum": [0, 1] },
-        }))),
-        ("PurgeStatus", closed(&[], json!({
-            "completed": { "const": "true", "description": "A purge is over when it is answered; missing when there was none." },
-            "started_at": timestamp(),
-        }))),
-        ("Account", whole(json!({ "id": id(), "name": text("pullq's accounts have none of their own."), "type": { "const": "standard" } }))),
-        ("Membership", whole(json!({ "id": id(), "status": { "const": "accepted" }, "account": reference("Account"), "roles": empty() }))),
-        ("VerifiedToken", whole(json!({ "id": id(), "status": { "const": "active" } }))),
-        ("PageInfo", whole(json!({
-            "page": count(""), "per_page": count(""), "count": count("Items of this page."),
-            "total_count": count("Items of all pages."), "total_pages": count(""),
-        }))),
-        ("Failure", whole(json!({
-            "success": { "const": false },
-            "errors": { "type": "array", "minItems": 1, "items": closed(&["code", "message"], json!({
-                "code": { "type": "integer", "minimum": 1_000 },
-                "message": text("What is wrong and what to do."),
-                "source": whole(json!({ "pointer": text("Where in the body, as a JSON pointer (RFC 6901).") })),
-            })) },
-            "messages": empty(),
-            "result": { "type": "null" },
-        }))),
+        ),
+        (
+            "Settled",
+            whole(json!({
+                "ackCount": count("Acknowledged, late ones included."), "retryCount": count("Given back."), "warnings": warnings(),
+            })),
+        ),
+        (
+            "Extended",
+            whole(json!({ "extendedCount": count("Leases that run on."), "warnings": warnings() })),
+        ),
+        (
+            "Peeked",
+            whole(json!({ "messages": { "type": "array", "items": reference("PeekedMessage") } })),
+        ),
+        (
+            "Previewed",
+            whole(
+                json!({ "messages": { "type": "array", "items": reference("PreviewedMessage") } }),
+            ),
+        ),
+        (
+            "RefsPurged",
+            whole(
+                json!({ "errors": empty(), "purgedCount": count("Deleted."), "warnings": warnings() }),
+            ),
+        ),
+        (
+            "PreviewAcked",
+            whole(json!({ "purgedCount": count("Deleted."), "warnings": warnings() })),
+        ),
+        (
+            "Consumer",
+            whole(json!({
+                "consumer_id": id(), "created_on": timestamp(), "queue_id": id(), "queue_name": text("Of its queue."),
+                "type": { "const": "http_pull" },
+                "dead_letter_queue": text("\"\" when there is none."),
+                "settings": whole(json!({
+                    "batch_size": count(""), "max_retries": count(""), "retry_delay": count("Seconds."), "visibility_timeout_ms": count(""),
+                })),
+            })),
+        ),
+        (
+            "Queue",
+            whole(json!({
+                "queue_id": id(), "queue_name": text("Unique in the account."), "created_on": timestamp(), "modified_on": timestamp(),
+                "settings": whole(json!({
+                    "delivery_delay": count("Seconds."), "delivery_paused": { "type": "boolean" }, "message_retention_period": count("Seconds."),
+                })),
+                "producers": empty(), "producers_total_count": { "const": 0 },
+                "consumers": { "type": "array", "maxItems": 1, "items": reference("Consumer") },
+                "consumers_total_count": { "enum": [0, 1] },
+            })),
+        ),
+        (
+            "PurgeStatus",
+            closed(
+                &[],
+                json!({
+                    "completed": { "const": "true", "description": "A purge is over when it is answered; missing when there was none." },
+                    "started_at": timestamp(),
+                }),
+            ),
+        ),
+        (
+            "Account",
+            whole(
+                json!({ "id": id(), "name": text("pullq's accounts have none of their own."), "type": { "const": "standard" } }),
+            ),
+        ),
+        (
+            "Membership",
+            whole(
+                json!({ "id": id(), "status": { "const": "accepted" }, "account": reference("Account"), "roles": empty() }),
+            ),
+        ),
+        (
+            "VerifiedToken",
+            whole(json!({ "id": id(), "status": { "const": "active" } })),
+        ),
+        (
+            "PageInfo",
+            whole(json!({
+                "page": count(""), "per_page": count(""), "count": count("Items of this page."),
+                "total_count": count("Items of all pages."), "total_pages": count(""),
+            })),
+        ),
+        (
+            "Failure",
+            whole(json!({
+                "success": { "const": false },
+                "errors": { "type": "array", "minItems": 1, "items": closed(&["code", "message"], json!({
+                    "code": { "type": "integer", "minimum": 1_000 },
+                    "message": text("What is wrong and what to do."),
+                    "source": whole(json!({ "pointer": text("Where in the body, as a JSON pointer (RFC 6901).") })),
+                })) },
+                "messages": empty(),
+                "result": { "type": "null" },
+            })),
+        ),
     ]
 }
 

@@ -51,7 +51,13 @@ fn the_description_has_the_routes_and_methods_that_there_are() {
     for template in paths {
         let path: Vec<&str> = template
             .split('/')
-            .map(|segment| if segment.starts_with('{') { ID } else { segment })
+            .map(|segment| {
+                if segment.starts_with('{') {
+                    ID
+                } else {
+                    segment
+                }
+            })
             .collect();
         let path = path.join("/");
         let refusal = route::route("BREW", &path);
@@ -99,9 +105,20 @@ fn reader(schema: &str) -> fn(&[u8]) -> Result<(), ApiError> {
 }
 
 /// Places in a value with what may stand there, by a schema.
-fn places(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<(String, Value)>) {
-    if let Some(pointer) = schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
-        let target = document.pointer(pointer).expect("a reference leads somewhere");
+fn places(
+    document: &Value,
+    schema: &Value,
+    value: &Value,
+    at: &str,
+    found: &mut Vec<(String, Value)>,
+) {
+    if let Some(pointer) = schema["$ref"]
+        .as_str()
+        .and_then(|path| path.strip_prefix('#'))
+    {
+        let target = document
+            .pointer(pointer)
+            .expect("a reference leads somewhere");
         return places(document, target, value, at, found);
     }
     for choice in schema["anyOf"].as_array().into_iter().flatten() {
@@ -116,7 +133,13 @@ fn places(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut
         }
     }
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-        places(document, &schema["items"], item, &format!("{at}/{index}"), found);
+        places(
+            document,
+            &schema["items"],
+            item,
+            &format!("{at}/{index}"),
+            found,
+        );
     }
 }
 
@@ -135,7 +158,12 @@ fn variants(schema: &Value) -> Vec<(Value, Option<bool>)> {
     }
     if !schema["type"].is_null() {
         variants.push((Value::Null, kinds.contains(&json!("null")).then_some(true)));
-        for (value, kind) in [(json!(true), "boolean"), (json!({}), "object"), (json!(5), "integer"), (json!("\u{20ac}\u{20ac}"), "string")] {
+        for (value, kind) in [
+            (json!(true), "boolean"),
+            (json!({}), "object"),
+            (json!(5), "integer"),
+            (json!("\u{20ac}\u{20ac}"), "string"),
+        ] {
             if !kinds.contains(&json!(kind)) {
                 variants.push((value, None));
             }
@@ -167,7 +195,11 @@ fn requests_are_taken_within_the_ranges_described_and_refused_beyond() {
         let schema = &document["components"]["schemas"][body.schema];
         for example in &body.examples {
             assert_eq!(check(&document, schema, example), Ok(()), "{id}: {example}");
-            assert_eq!(read(example.to_string().as_bytes()), Ok(()), "{id}: {example}");
+            assert_eq!(
+                read(example.to_string().as_bytes()),
+                Ok(()),
+                "{id}: {example}"
+            );
         }
         if body.is_optional {
             assert_eq!(read(b""), Ok(()), "{id}");
@@ -186,16 +218,25 @@ fn requests_are_taken_within_the_ranges_described_and_refused_beyond() {
                 let read = read(request.to_string().as_bytes());
                 let shown = format!("{id} {place}: {request} {described:?} {read:?}");
                 assert_eq!(described.is_ok(), read.is_ok(), "{shown}");
-                assert!(is_taken.is_none_or(|is_taken| is_taken == read.is_ok()), "{shown}");
+                assert!(
+                    is_taken.is_none_or(|is_taken| is_taken == read.is_ok()),
+                    "{shown}"
+                );
                 tried += 1;
             }
             for name in schema_there["required"].as_array().into_iter().flatten() {
                 let mut request = example.clone();
                 let holder = request.pointer_mut(&place).and_then(Value::as_object_mut);
-                holder.expect("an object").remove(name.as_str().expect("a name"));
+                holder
+                    .expect("an object")
+                    .remove(name.as_str().expect("a name"));
                 let described = check(&document, schema, &request).is_ok();
                 let read = read(request.to_string().as_bytes());
-                assert_eq!(read.is_ok(), described, "{id} without {place}/{name}: {read:?}");
+                assert_eq!(
+                    read.is_ok(),
+                    described,
+                    "{id} without {place}/{name}: {read:?}"
+                );
                 tried += 1;
             }
         }
@@ -213,8 +254,18 @@ fn examples_name_every_field() {
         if let Some(choices) = schema["anyOf"].as_array() {
             schema = &choices[0];
         }
-        let named: BTreeSet<&String> = schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name).collect();
-        let shown: BTreeSet<&String> = body.examples[0].as_object().into_iter().flatten().map(|(name, _)| name).collect();
+        let named: BTreeSet<&String> = schema["properties"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name)
+            .collect();
+        let shown: BTreeSet<&String> = body.examples[0]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name)
+            .collect();
         assert!(named.is_subset(&shown), "{id}: {named:?} {shown:?}");
     }
 }
@@ -267,11 +318,14 @@ fn answers() -> Vec<(&'static str, Vec<Answer>)> {
         content: content.clone(),
         reference: "r".into(),
     }];
-    let pulled = |deliveries| {
-        pull::encode_pulled(&Pulled { deliveries }, &metrics).expect("encoded")
-    };
+    let pulled =
+        |deliveries| pull::encode_pulled(&Pulled { deliveries }, &metrics).expect("encoded");
     let sent = |repeated| {
-        let receipt = SendReceipt { ids: vec![[1; 16]], sent_ms: 1, repeated };
+        let receipt = SendReceipt {
+            ids: vec![[1; 16]],
+            sent_ms: 1,
+            repeated,
+        };
         send::encode_sent(&receipt, &metrics)
     };
     let settlement = Settlement {
@@ -287,7 +341,10 @@ fn answers() -> Vec<(&'static str, Vec<Answer>)> {
     let (bare, full) = (entry(None), entry(Some(Consumer::default())));
     let shown = || vec![queues::encode_queue(&bare), queues::encode_queue(&full)];
     let page = Page::default();
-    let list = List { entries: vec![bare.clone(), full.clone()], total_count: 2 };
+    let list = List {
+        entries: vec![bare.clone(), full.clone()],
+        total_count: 2,
+    };
     let consumer = || vec![consumers::encode_only_consumer(&full).expect("encoded")];
     let account = Id::parse(ID);
     let peek = |form| vec![peek::encode_peeked(&peeked, form).expect("encoded")];
@@ -300,23 +357,56 @@ fn answers() -> Vec<(&'static str, Vec<Answer>)> {
         ("deleteQueue", vec![Answer::empty()]),
         ("getMetrics", vec![queues::encode_metrics(&metrics)]),
         ("purgeQueue", shown()),
-        ("getPurge", vec![queues::encode_purge_status(None), queues::encode_purge_status(Some(1))]),
+        (
+            "getPurge",
+            vec![
+                queues::encode_purge_status(None),
+                queues::encode_purge_status(Some(1)),
+            ],
+        ),
         ("createConsumer", consumer()),
-        ("listConsumers", vec![consumers::encode_consumers(&bare), consumers::encode_consumers(&full)]),
+        (
+            "listConsumers",
+            vec![
+                consumers::encode_consumers(&bare),
+                consumers::encode_consumers(&full),
+            ],
+        ),
         ("getConsumer", consumer()),
         ("putConsumer", consumer()),
         ("deleteConsumer", vec![Answer::empty()]),
         ("sendMessage", vec![sent(false), sent(true)]),
         ("sendBatch", vec![sent(false), sent(true)]),
-        ("pullMessages", vec![pulled(vec![]), pulled(vec![delivery(None), delivery(Some(death))])]),
+        (
+            "pullMessages",
+            vec![
+                pulled(vec![]),
+                pulled(vec![delivery(None), delivery(Some(death))]),
+            ],
+        ),
         ("settleMessages", vec![settle::encode_settled(&settlement)]),
         ("extendLeases", vec![settle::encode_extended(&settlement)]),
         ("peekMessages", peek(peek::PeekForm::Peek)),
-        ("purgeMessages", vec![peek::encode_refs_purged(&purge, peek::PeekForm::Peek)]),
+        (
+            "purgeMessages",
+            vec![peek::encode_refs_purged(&purge, peek::PeekForm::Peek)],
+        ),
         ("previewMessages", peek(peek::PeekForm::Preview)),
-        ("ackPreviewed", vec![peek::encode_refs_purged(&purge, peek::PeekForm::Preview)]),
-        ("listAccounts", vec![accounts::encode_accounts(account.as_ref(), page), accounts::encode_accounts(None, page)]),
-        ("listMemberships", vec![accounts::encode_memberships(account.as_ref(), page)]),
+        (
+            "ackPreviewed",
+            vec![peek::encode_refs_purged(&purge, peek::PeekForm::Preview)],
+        ),
+        (
+            "listAccounts",
+            vec![
+                accounts::encode_accounts(account.as_ref(), page),
+                accounts::encode_accounts(None, page),
+            ],
+        ),
+        (
+            "listMemberships",
+            vec![accounts::encode_memberships(account.as_ref(), page)],
+        ),
         ("verifyToken", vec![accounts::encode_verified("billing")]),
         ("listSubscriptions", vec![Answer::list::<()>(&[], page, 0)]),
         ("getDescription", vec![super::answer()]),
@@ -351,14 +441,27 @@ fn errors_are_what_the_description_shows() {
     for endpoint in endpoints() {
         let responses = &document["paths"][&endpoint.path][endpoint.method]["responses"];
         for error in endpoint.all_errors() {
-            let reference = responses[error.row().0.to_string()]["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
-            let response = document.pointer(reference.expect("described")).expect("a response");
+            let reference = responses[error.row().0.to_string()]["$ref"]
+                .as_str()
+                .and_then(|path| path.strip_prefix('#'));
+            let response = document
+                .pointer(reference.expect("described"))
+                .expect("a response");
             let answer = Answer::from(&error);
             let value: Value = serde_json::from_slice(&answer.body).expect("JSON");
             let schema = &response["content"]["application/json"]["schema"];
-            assert_eq!(check(&document, schema, &value), Ok(()), "{} {error:?}", endpoint.id);
+            assert_eq!(
+                check(&document, schema, &value),
+                Ok(()),
+                "{} {error:?}",
+                endpoint.id
+            );
             for (header, _) in error.headers() {
-                assert!(response["headers"].get(header).is_some(), "{} {error:?} {header}", endpoint.id);
+                assert!(
+                    response["headers"].get(header).is_some(),
+                    "{} {error:?} {header}",
+                    endpoint.id
+                );
             }
             described.insert((error.row().0, error.row().1));
         }
@@ -367,6 +470,9 @@ fn errors_are_what_the_description_shows() {
     let elsewhere = [(404, 7003), (405, 7001)];
     for error in errors() {
         let row = (error.row().0, error.row().1);
-        assert!(described.contains(&row) || elsewhere.contains(&row), "{error:?} is described nowhere");
+        assert!(
+            described.contains(&row) || elsewhere.contains(&row),
+            "{error:?} is described nowhere"
+        );
     }
 }

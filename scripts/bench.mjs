@@ -1,0 +1,106 @@
+// `npm run bench`: pullq beside a floor and its peers, in one run on this machine; see bench/README.md.
+// Prints the tables, writes bench/results.json and the pictures of bench/.
+// `-- --smoke`: one minute, pullq and the naive queue alone; fails when something doesn't run or when rows
+// written for a message exceed their budget, and writes nothing.
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { budgets, rowBudgets } from '../bench/lib/budgets.mjs';
+import { buildFloor, buildLoad } from '../bench/lib/build.mjs';
+import { byConnections, bySize } from '../bench/lib/growth.mjs';
+import { generatorLimit } from '../bench/lib/load.mjs';
+import { startPeers } from '../bench/lib/peers.mjs';
+import { drawGrowth } from '../bench/lib/pictures.mjs';
+import { machine, newDataFolder } from '../bench/lib/place.mjs';
+import { fullPlan, smokePlan } from '../bench/lib/plan.mjs';
+import { budgetTable, costTable, speedTable, targetsTable } from '../bench/lib/report.mjs';
+import { runRounds, summarize } from '../bench/lib/rounds.mjs';
+import { countRows } from '../bench/lib/rows.mjs';
+import { manyWaiting, pullByBacklog } from '../bench/lib/waiting.mjs';
+import { startFloors, startNaive, startPullq } from '../bench/lib/workers.mjs';
+import { root } from './lib/project.mjs';
+import { Explained, duration, main, stopAll, stopOnSignals } from './lib/run.mjs';
+import { setup } from './lib/setup.mjs';
+import { buildWorker } from './lib/worker.mjs';
+
+const say = console.log;
+const smoke = process.argv.includes('--smoke');
+
+stopOnSignals();
+await main(async () => {
+  if (!smoke) {
+    await setup();
+    await buildWorker();
+    await buildFloor();
+  }
+  await buildLoad();
+  const began = performance.now();
+  const folder = newDataFolder();
+  try {
+    await (smoke ? runSmoke(folder) : runAll(folder));
+  } finally {
+    await stopAll();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  say(`\nbench: done in ${duration(performance.now() - began)}`);
+});
+
+async function runSmoke(folder) {
+  const rows = await rowsOf(folder, [1, 100]);
+  const targets = [await startPullq(folder), await startNaive(folder)];
+  const summary = summarize(await runRounds({ plan: smokePlan, targets, rounds: 1, seconds: 0.3, say }));
+  const waiting = await manyWaiting(targets[0], { rounds: 1, seconds: 0.2, messages: 10_000, say });
+  await stop(targets);
+  if (!(waiting.wake_ms.median > 0)) throw new Explained('bench: the object did not wake');
+  say(`\n${costTable(rows)}\n\n${targetsTable(summary, targets)}\n`);
+  const counts = rowBudgets(rows);
+  say(budgetTable(counts));
+  if (counts.some(({ met }) => !met)) throw new Explained('bench: a budget on rows is not met');
+}
+
+async function runAll(folder) {
+  const about = machine(folder);
+  say(`bench: ${JSON.stringify(about)}`);
+  const generator = await generatorLimit();
+  say(`bench: the generator alone reaches ${JSON.stringify(generator)} calls/s by connections`);
+  const rows = await rowsOf(folder, [1, 10, 100]);
+
+  const { started: peers, skipped } = await startPeers(folder, { say });
+  const pullq = await startPullq(folder);
+  const naive = await startNaive(folder);
+  const floors = await startFloors(folder);
+  const targets = [pullq, ...floors, naive, ...peers];
+
+  const summary = summarize(await runRounds({ plan: fullPlan, targets, rounds: 5, seconds: 0.5, say }));
+  const growing = { rounds: 2, seconds: 0.3 };
+  const growth = {
+    connections: await byConnections(targets, growing),
+    sizes: await bySize(targets, growing),
+    backlog: await pullByBacklog([pullq, naive, ...peers.filter(({ name }) => name === 'pgmq')], { rounds: 3, seconds: 0.3, say }),
+  };
+  const waiting = await manyWaiting(pullq, { rounds: 5, seconds: 0.4, say });
+  await stop(targets);
+
+  const checked = budgets({ rows, summary, waiting });
+  say(`\n${targetsTable(summary, targets)}\n\n${speedTable(summary, targets)}\n\n${costTable(rows)}\n\n${budgetTable(checked)}\n`);
+  say(JSON.stringify(checked));
+  for (const { name, why } of skipped) say(`SKIPPED ${name}: ${why}`);
+  const versions = Object.fromEntries(peers.map(({ name, version }) => [name, version]));
+  writeFileSync(join(root, 'bench', 'results.json'), `${JSON.stringify({
+    machine: about, generator_calls_per_s: generator, peers: versions, skipped, budgets: checked, rows, waiting, summary, growth,
+  }, null, 1)}\n`);
+  await drawGrowth(join(root, 'bench'), growth);
+}
+
+async function rowsOf(folder, batches) {
+  const counting = [await startPullq(join(folder, 'counting'), { COUNT_ROWS: 'on' }), await startNaive(join(folder, 'counting'), { COUNT_ROWS: 'on' })];
+  const rows = {};
+  for (const target of counting) rows[target.name] = await countRows(target, batches);
+  await stop(counting);
+  return rows;
+}
+
+/** The floor's two objects share a server. */
+async function stop(targets) {
+  const stops = new Map(targets.map((target) => [target.server ?? target, target.stop]));
+  await Promise.all([...stops.values()].map((each) => each()));
+}
