@@ -1,9 +1,12 @@
 // `npm run bench`: pullq beside a floor and its peers, in one run on this machine; see bench/README.md.
 // Prints the tables, writes bench/results.json and the pictures of bench/.
+// `-- --rounds 2 --seconds 0.2` makes it shorter (5 rounds of half a second a measurement otherwise).
+// `-- --as-built` measures what lies in build/, whatever src/ holds.
 // `-- --smoke`: one minute, pullq and the naive queue alone; fails when something doesn't run or when rows
 // written for a message exceed their budget, and writes nothing.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { budgets, rowBudgets } from '../bench/lib/budgets.mjs';
 import { buildFloor, buildLoad } from '../bench/lib/build.mjs';
 import { byConnections, bySize } from '../bench/lib/growth.mjs';
@@ -16,28 +19,31 @@ import { budgetTable, costTable, speedTable, targetsTable } from '../bench/lib/r
 import { runRounds, summarize } from '../bench/lib/rounds.mjs';
 import { countRows } from '../bench/lib/rows.mjs';
 import { manyWaiting, pullByBacklog } from '../bench/lib/waiting.mjs';
-import { startFloors, startNaive, startPullq } from '../bench/lib/workers.mjs';
+import { startFloors, startNaive, startPullq, stopWorkers } from '../bench/lib/workers.mjs';
 import { root } from './lib/project.mjs';
 import { Explained, duration, main, stopAll, stopOnSignals } from './lib/run.mjs';
 import { setup } from './lib/setup.mjs';
 import { buildWorker } from './lib/worker.mjs';
 
 const say = console.log;
-const smoke = process.argv.includes('--smoke');
+const { values: options } = parseArgs({
+  options: { smoke: { type: 'boolean' }, 'as-built': { type: 'boolean' }, rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '0.5' } },
+});
 
 stopOnSignals();
 await main(async () => {
-  if (!smoke) {
+  if (!options.smoke) {
     await setup();
-    await buildWorker();
+    if (!options['as-built']) await buildWorker();
     await buildFloor();
   }
   await buildLoad();
   const began = performance.now();
   const folder = newDataFolder();
   try {
-    await (smoke ? runSmoke(folder) : runAll(folder));
+    await (options.smoke ? runSmoke(folder) : runAll(folder));
   } finally {
+    await stopWorkers();
     await stopAll();
     rmSync(folder, { recursive: true, force: true });
   }
@@ -70,14 +76,15 @@ async function runAll(folder) {
   const floors = await startFloors(folder);
   const targets = [pullq, ...floors, naive, ...peers];
 
-  const summary = summarize(await runRounds({ plan: fullPlan, targets, rounds: 5, seconds: 0.5, say }));
-  const growing = { rounds: 2, seconds: 0.3 };
+  const [rounds, seconds] = [Number(options.rounds), Number(options.seconds)];
+  const summary = summarize(await runRounds({ plan: fullPlan, targets, rounds, seconds, say }));
+  const growing = { rounds: Math.ceil(rounds / 2), seconds: 0.6 * seconds };
   const growth = {
     connections: await byConnections(targets, growing),
     sizes: await bySize(targets, growing),
-    backlog: await pullByBacklog([pullq, naive, ...peers.filter(({ name }) => name === 'pgmq')], { rounds: 3, seconds: 0.3, say }),
+    backlog: await pullByBacklog([pullq, naive, ...peers.filter(({ name }) => name === 'pgmq')], { ...growing, say }),
   };
-  const waiting = await manyWaiting(pullq, { rounds: 5, seconds: 0.4, say });
+  const waiting = await manyWaiting(pullq, { rounds, seconds, say });
   await stop(targets);
 
   const checked = budgets({ rows, summary, waiting });

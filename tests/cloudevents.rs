@@ -22,6 +22,9 @@ const NOW: Now = Now {
 /// What an event without an id gets from [`NOW`].
 const GIVEN_ID: &str = "abababab-abab-4bab-abab-abababababab";
 
+/// Headers as they are written.
+type Pairs = &'static [(&'static str, &'static str)];
+
 fn headers(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     let pair = |(name, value): &(&str, &str)| (name.to_ascii_lowercase(), (*value).to_string());
     pairs.iter().map(pair).collect()
@@ -459,7 +462,7 @@ fn structured_data_comes_back_as_it_was_sent() {
 
 #[test]
 fn binary_mode_carries_attributes_in_headers_and_data_in_the_body() {
-    let good: [(&[(&str, &str)], &[u8], &str); 19] = [
+    let good: [(Pairs, &[u8], &str); 19] = [
         (&[], b"", ""),
         (
             &[("Content-Type", "application/json")],
@@ -561,7 +564,7 @@ fn binary_mode_carries_attributes_in_headers_and_data_in_the_body() {
         check_binary(pairs, body, Ok(expected));
     }
     let name = "can't be an attribute's name: one has lower-case letters and digits only";
-    let bad: [(&[(&str, &str)], String); 10] = [
+    let bad: [(Pairs, String); 10] = [
         (
             &[("ce-x", "%C0%A0")],
             "the header ce-x is not UTF-8: what is not ASCII must be percent-encoded".into(),
@@ -957,7 +960,7 @@ fn every_error_has_its_status_and_the_envelope() {
         (E::EventTooLarge { size: 1 }, 413),
         (E::BatchCount { count: 101 }, 400),
         (E::BatchChannels, 400),
-        (E::IdempotencyKeyTooLong, 400),
+        (E::InvalidIdempotencyKey, 400),
         (E::ChannelNotFound, 404),
         (E::TooManyChannels, 403),
         (E::NoConsumer, 409),

@@ -20,7 +20,7 @@ export async function measure(target, workload, { batch = 1, size = 200, connect
   };
   const printed = await load(['run', ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])]);
   const memory_bytes = memoryBytes(target.pid());
-  await own.remove?.();
+  if (!queue) await own.remove?.();
   const result = JSON.parse(printed);
   return {
     ...result,

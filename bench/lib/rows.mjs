@@ -22,7 +22,7 @@ const visibilityMs = 1_000;
  * Rows a message, by messages a call. `target` counts rows (COUNT_ROWS=on). Every kind of call is made
  * `calls` times, as a consumer makes them, send, pull, acknowledge; then the alarm is waited for.
  */
-export async function countRows(target, batches, { calls = 40 } = {}) {
+export async function countRows(target, batches, { calls = 100 } = {}) {
   const counted = {};
   for (const batch of batches) {
     const queue = await target.newQueue({ settings: { visibility_timeout_ms: visibilityMs } });

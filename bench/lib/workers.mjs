@@ -10,6 +10,13 @@ const queuesPath = `/client/v4/accounts/${devAccount}/queues`;
 const token = { name: 'bench', token: devToken, account: '*', queues: ['*'], permissions: ['queues:read', 'queues:write'] };
 
 let made = 0;
+const running = new Set();
+
+/** Stops what is still running. */
+export async function stopWorkers() {
+  await Promise.all([...running].map((server) => server.stop()));
+  running.clear();
+}
 
 /** pullq as it was built. `settings` are further text bindings. */
 export async function startPullq(folder, settings = {}) {
@@ -50,6 +57,7 @@ export async function startFloors(folder) {
 }
 
 function workerTarget(name, server, protocol) {
+  running.add(server);
   return {
     name,
     server,
@@ -58,7 +66,10 @@ function workerTarget(name, server, protocol) {
       return { target: protocol, address: server.url.slice('http://'.length), token: devToken };
     },
     pid: () => server.pid,
-    stop: () => server.stop(),
+    async stop() {
+      running.delete(server);
+      await server.stop();
+    },
   };
 }
 

@@ -3,12 +3,14 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { cargoTools, root, toolPath, wasmEnv, wasmTarget } from './project.mjs';
+import { binDir, cargoTools, root, toolPath, wasmEnv, wasmTarget } from './project.mjs';
 import { Explained, duration, read, run } from './run.mjs';
 
 /** Files and folders a build depends on; what cargo reports besides (an included file) is added to them. */
 const inputs = ['Cargo.toml', 'Cargo.lock', '.cargo/config.toml', 'build.rs', 'package-lock.json', 'src'];
 const outputs = ['build/worker/shim.mjs', 'build/index.js', 'build/index_bg.wasm'];
+/** Those worker-build gives to wasm-opt: what rustc and wasm-bindgen make, and nothing newer than workerd takes. */
+const wasmFeatures = ['mutable-globals', 'sign-ext', 'nontrapping-float-to-int', 'bulk-memory', 'multivalue', 'reference-types', 'exception-handling'].map((name) => `--enable-${name}`);
 const stampPath = join(root, 'build', 'stamp.json');
 
 /** Builds unless the output is up to date. */
@@ -24,10 +26,18 @@ export async function buildWorker({ say = console.log, onOutput } = {}) {
   const before = hashes(walkInputs());
   const code = await run(toolPath('worker-build'), ['--release'], { env: wasmEnv(), onOutput });
   if (code !== 0) throw new Explained('build: failed, see the message above');
+  await stripNames();
   const included = cargoInputs().filter((path) => !(path in before));
   const stamp = { tools: toolVersions(), included, files: { ...hashes(walkInputs(), before), ...hashes(included) } };
   writeFileSync(stampPath, JSON.stringify(stamp, null, 1));
   say(`build: done in ${duration(performance.now() - began)}, ${kilobytes('build/index_bg.wasm')} of wasm`);
+}
+
+/** Names of functions are a tenth of the Worker, nobody reads them there, and worker-build always keeps them. */
+async function stripNames() {
+  const wasm = join(root, 'build/index_bg.wasm');
+  const code = await run(join(binDir, 'wasm-opt'), [wasm, ...wasmFeatures, '--strip-debug', '--strip-producers', '-o', wasm], { env: wasmEnv() });
+  if (code !== 0) throw new Explained('build: the names in build/index_bg.wasm could not be stripped');
 }
 
 function isFresh() {

@@ -439,12 +439,13 @@ mod tests {
 
     #[test]
     fn what_is_not_set_up_lets_nobody_in() {
-        let with = |change: fn(&mut EventAccessSettings)| {
+        type Change = fn(&mut EventAccessSettings);
+        let with = |change: Change| {
             let mut settings = jwt();
             change(&mut settings);
             EventAccess::parse(&settings).map_err(|error| error.to_string())
         };
-        let cases: [(fn(&mut EventAccessSettings), &str); 13] = [
+        let cases: [(Change, &str); 13] = [
             (|s| s.auth = None, "Nobody gets in until the setting CLOUDEVENTS_AUTH says who may: \"jwt\" for whoever bears a token that CLOUDEVENTS_JWT_KEY verifies, \"off\" for everybody."),
             (|s| s.auth = Some(" ".into()), "Nobody gets in until the setting CLOUDEVENTS_AUTH says who may: \"jwt\" for whoever bears a token that CLOUDEVENTS_JWT_KEY verifies, \"off\" for everybody."),
             (|s| s.auth = Some("JWT".into()), "Nobody gets in: CLOUDEVENTS_AUTH is neither \"off\" nor \"jwt\"."),
@@ -456,7 +457,7 @@ mod tests {
             (|s| s.algorithm = Some("PS256".into()), "Nobody gets in: CLOUDEVENTS_JWT_ALGORITHM must be one of HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384 and ES512."),
             (|s| s.algorithm = Some("ES256".into()), "Nobody gets in: CLOUDEVENTS_JWT_KEY must be a public key in PEM (-----BEGIN PUBLIC KEY-----)."),
             (|s| s.rules = Some("{}".into()), "Nobody gets in: CLOUDEVENTS_RULES is not a JSON list of rules with exactly clients, channels and permissions (\"read\", \"write\") (line 1, column 0)."),
-            (|s| s.rules = Some(r#"[{"clients":["*"],"channels":["*"],"permissions":["all"]}]"#.into()), "Nobody gets in: CLOUDEVENTS_RULES is not a JSON list of rules with exactly clients, channels and permissions (\"read\", \"write\") (line 1, column 54)."),
+            (|s| s.rules = Some(r#"[{"clients":["*"],"channels":["*"],"permissions":["all"]}]"#.into()), "Nobody gets in: CLOUDEVENTS_RULES is not a JSON list of rules with exactly clients, channels and permissions (\"read\", \"write\") (line 1, column 55)."),
             (|s| s.rules = Some(r#"[{"clients":["a"],"channels":["*"],"permissions":[]}]"#.into()), "Nobody gets in: CLOUDEVENTS_RULES names clients, so CLOUDEVENTS_JWT_CLIENT_ID_CLAIM must say which claim is a client's id."),
         ];
         for (change, expected) in cases {
@@ -490,9 +491,9 @@ mod tests {
 
     #[test]
     fn a_token_is_read_when_it_is_one_of_the_set_algorithm() {
-        let read = |authorization: &str, algorithm| {
+        fn read(authorization: &str, algorithm: Algorithm) -> Result<Presented<'_>, String> {
             Presented::read(Some(authorization), algorithm).map_err(|error| error.to_string())
-        };
+        }
         let expected = Presented {
             signed: "eyJhbGciOiJIUzUxMiJ9.eyJleHAiOjEwMH0",
             signature: vec![0; 3],
@@ -531,7 +532,8 @@ mod tests {
             ),
         ];
         for (token, expected) in cases {
-            let refusal = read(&format!("Bearer {token}"), HS512);
+            let authorization = format!("Bearer {token}");
+            let refusal = read(&authorization, HS512);
             assert_eq!(refusal, Err(expected.into()), "{token}");
         }
         let missing = "Send a token in the header \"Authorization: Bearer <token>\".";
@@ -573,14 +575,34 @@ mod tests {
         let cases = [
             ("1000.5", "1000", "it has expired"),
             ("1000.5", "\"1000.5\"", "its claim exp is not a number"),
-            ("\"exp\"", "\"end\"", "it has no claim exp, so it would never end"),
+            (
+                "\"exp\"",
+                "\"end\"",
+                "it has no claim exp, so it would never end",
+            ),
             ("1005", "1005.1", "it is not valid yet"),
             ("1005", "null", "its claim nbf is not a number"),
-            ("\"queues\"", "\"Queues\"", "its claim aud names another audience"),
-            ("[\"x\",\"queues\"]", "{\"queues\":1}", "its claim aud names another audience"),
+            (
+                "\"queues\"",
+                "\"Queues\"",
+                "its claim aud names another audience",
+            ),
+            (
+                "[\"x\",\"queues\"]",
+                "{\"queues\":1}",
+                "its claim aud names another audience",
+            ),
             ("\"me\"", "[\"me\"]", "its claim iss names another issuer"),
-            ("\"c\"", "\"\"", "it has no claim ClientID with the client's id"),
-            ("\"c\"", "5", "it has no claim ClientID with the client's id"),
+            (
+                "\"c\"",
+                "\"\"",
+                "it has no claim ClientID with the client's id",
+            ),
+            (
+                "\"c\"",
+                "5",
+                "it has no claim ClientID with the client's id",
+            ),
             ("{", "[", "its claims are not a JSON object"),
         ];
         for (from, to, why) in cases {

@@ -4,8 +4,8 @@ use super::error::EventsError;
 use super::event::{invalid, Data, Draft, Value};
 use super::header;
 use super::structured::Read;
-use crate::wire::media::Media;
 use crate::wire::json::{first_too_deep, MAX_DEPTH};
+use crate::wire::media::Media;
 
 /// Where attributes' headers begin.
 const PREFIX: &str = "ce-";

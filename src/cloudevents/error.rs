@@ -53,10 +53,10 @@ pub enum EventsError {
     #[error("The events of a batch must all name the same channel, so that it can be taken whole: send one batch to each.")]
     BatchChannels,
     #[error(
-        "The idempotency key is longer than {} bytes.",
+        "The header Idempotency-Key must be at most {} printable characters of ASCII.",
         limits::MAX_IDEMPOTENCY_KEY_BYTES
     )]
-    IdempotencyKeyTooLong,
+    InvalidIdempotencyKey,
 
     // What a channel can do now.
     /// Said by an object whose queue has gone or has another name now; the Worker looks again.
@@ -97,7 +97,7 @@ impl EventsError {
             | EventsError::InvalidEvent(_)
             | EventsError::BatchCount { .. }
             | EventsError::BatchChannels
-            | EventsError::IdempotencyKeyTooLong => (400, None),
+            | EventsError::InvalidIdempotencyKey => (400, None),
 
             EventsError::Access(EventAccessError::Denied { .. }) => (403, None),
             EventsError::Access(_) => (401, None),

@@ -162,11 +162,12 @@ impl Sent {
         idempotency_key: Option<String>,
     ) -> Result<SendRequest, EventsError> {
         let idempotency_key = idempotency_key.filter(|key| !key.is_empty());
-        if idempotency_key
-            .as_ref()
-            .is_some_and(|key| key.len() > MAX_IDEMPOTENCY_KEY_BYTES)
-        {
-            return Err(EventsError::IdempotencyKeyTooLong);
+        let is_allowed = |key: &String| {
+            key.len() <= MAX_IDEMPOTENCY_KEY_BYTES
+                && key.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        };
+        if !idempotency_key.as_ref().is_none_or(is_allowed) {
+            return Err(EventsError::InvalidIdempotencyKey);
         }
         let message = |event: &Event| NewMessage {
             form: json_bodies.event_form(),

@@ -65,6 +65,36 @@ fn a_queue_is_seen_once_its_object_knows_it() {
 }
 
 #[test]
+fn a_channel_is_a_queue_with_a_consumer_from_its_first_version_that_is_handed_on() {
+    let sql = empty();
+    let directory = Directory::new(&sql);
+    let made = directory
+        .create_channel("orders.eu/1", "q1", "c1", 100)
+        .expect("made");
+    let consumer = ConsumerEntry {
+        consumer_id: "c1".into(),
+        created_ms: 100,
+        consumer: Consumer::default(),
+    };
+    assert_eq!(made.consumer, Some(consumer));
+    assert_eq!(made.settings, Settings::default());
+    assert_eq!(
+        directory.pending(10),
+        Ok(vec![Pending {
+            queue_id: "q1".into(),
+            version: made.version,
+            task: Task::Configure(made.config()),
+        }])
+    );
+    directory.pushed("q1", made.version).expect("pushed");
+    assert_eq!(directory.find("orders.eu/1"), Ok(Some(made)));
+    assert_eq!(
+        directory.create_channel("orders.eu/1", "q2", "c2", 200),
+        Err(CreateError::NameTaken)
+    );
+}
+
+#[test]
 fn a_name_is_given_once() {
     let sql = empty();
     let directory = Directory::new(&sql);

@@ -1,7 +1,7 @@
 //! The CloudEvents face: who asks, for which channel, and then its queue's object.
 
 use super::signature;
-use super::{header, method, query, setting};
+use super::{header, method, query, read_away, setting, LONGEST_READ_AWAY_BYTES};
 use crate::access::jwt::{
     Client, EventAccess, EventAccessError, EventAccessSettings, Presented, Right,
 };
@@ -14,10 +14,11 @@ use crate::objects::{
     queue_object_name, random_bytes, read_json, stub, Deadline, DIRECTORY, QUEUE,
 };
 use crate::rest::Id;
+use crate::wire::form::JsonBodies;
 use crate::wire::Answer;
 use futures_util::StreamExt;
 use serde::Serialize;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -55,10 +56,13 @@ pub async fn respond(request: Request, env: &Env) -> Result<Response> {
 async fn serve(request: Request, env: &Env) -> std::result::Result<Response, Stop> {
     let endpoint = route::route(&method(&request), &request.path())?;
     let query = query(&request)?;
-    let caller = authenticate(&request, env).await?;
+    let settings = settings(env);
+    let (access, account) = settings.open.as_ref().map_err(Clone::clone)?;
+    let caller = authenticate(&request, access).await?;
     let channels = Channels {
         env,
-        account: account(env)?,
+        account,
+        json_bodies: settings.json_bodies,
     };
     match endpoint {
         Endpoint::Send => send(request, &query, &caller, &channels).await,
@@ -131,7 +135,7 @@ async fn send(
         return respond_now(sent.answer("", &[], now.ms, false));
     };
     caller.allow(&channel, Right::Write)?;
-    let request = sent.to_request(&query, json_bodies(channels.env), key)?;
+    let request = sent.to_request(&query, channels.json_bodies, key)?;
     let message = EventSend {
         channel: channel.clone(),
         request,
@@ -152,14 +156,17 @@ async fn send(
     respond_now(sent.answer(&channel, &ids, sent_ms, repeated))
 }
 
-/// Reads a body, and of one that is too large no more than it takes to know.
+/// Reads a body; of one that is too large nothing is kept.
 async fn read_body(request: &mut Request) -> std::result::Result<Vec<u8>, EventsError> {
     let ended = |error| EventsError::from(log_early_end(error));
     let length = header(request, "content-length").and_then(|length| length.parse().ok());
     match length {
         Some(0) => return Ok(Vec::new()),
         Some(1..=MAX_BODY_BYTES) => return request.bytes().await.map_err(ended),
-        Some(_) => return Err(EventsError::BodyTooLarge),
+        Some(_) => {
+            read_away(request).await;
+            return Err(EventsError::BodyTooLarge);
+        }
         None => {}
     }
     // There is no stream where there is no body.
@@ -167,13 +174,22 @@ async fn read_body(request: &mut Request) -> std::result::Result<Vec<u8>, Events
         return Ok(Vec::new());
     };
     let mut body = Vec::new();
+    let mut length = 0usize;
     while let Some(chunk) = stream.next().await {
-        body.extend_from_slice(&chunk.map_err(ended)?);
-        if body.len() > MAX_BODY_BYTES {
-            return Err(EventsError::BodyTooLarge);
+        let chunk = chunk.map_err(ended)?;
+        length = length.saturating_add(chunk.len());
+        if length > LONGEST_READ_AWAY_BYTES {
+            break;
+        }
+        // What is too long is read to its end all the same, so that the client reads the refusal.
+        if length <= MAX_BODY_BYTES {
+            body.extend_from_slice(&chunk);
         }
     }
-    Ok(body)
+    match length {
+        0..=MAX_BODY_BYTES => Ok(body),
+        _ => Err(EventsError::BodyTooLarge),
+    }
 }
 
 fn log_early_end(error: worker::Error) -> crate::rest::ApiError {
@@ -205,8 +221,10 @@ impl Caller {
     }
 }
 
-async fn authenticate(request: &Request, env: &Env) -> std::result::Result<Caller, EventsError> {
-    let access = access(env)?;
+async fn authenticate(
+    request: &Request,
+    access: &Rc<EventAccess>,
+) -> std::result::Result<Caller, EventsError> {
     let client = match access.as_ref() {
         EventAccess::Everybody => Client::default(),
         EventAccess::Bearers(bearers) => {
@@ -216,21 +234,42 @@ async fn authenticate(request: &Request, env: &Env) -> std::result::Result<Calle
             presented.accept(is_good, bearers, now_ms() / 1_000)?
         }
     };
-    Ok(Caller { access, client })
+    Ok(Caller {
+        access: Rc::clone(access),
+        client,
+    })
+}
+
+/// What the deployment's settings say of this face. They can't change while a Worker runs, so they
+/// are read once.
+struct Settings {
+    /// Who gets in, and the account whose queues are the channels.
+    open: std::result::Result<(Rc<EventAccess>, String), EventAccessError>,
+    json_bodies: JsonBodies,
+}
+
+impl Settings {
+    fn read(env: &Env) -> Settings {
+        Settings {
+            open: access(env).and_then(|access| Ok((Rc::new(access), account(env)?))),
+            json_bodies: json_bodies(env),
+        }
+    }
 }
 
 thread_local! {
-    /// Who gets in, as it was read last, and from what.
-    static ACCESS: RefCell<Option<(EventAccessSettings, Rc<EventAccess>)>> =
-        const { RefCell::new(None) };
-    /// Queue ids by account and channel. One that is no longer right is found out by asking it.
-    static KNOWN: RefCell<HashMap<(String, String), String>> = RefCell::new(HashMap::new());
+    static SETTINGS: OnceCell<Rc<Settings>> = const { OnceCell::new() };
+    /// Queue ids by channel. One that is no longer right is found out by asking it.
+    static KNOWN: RefCell<HashMap<String, String>> = RefCell::new(HashMap::new());
 }
 
-/// Who gets in, read anew only when a setting has changed.
-fn access(env: &Env) -> std::result::Result<Rc<EventAccess>, EventAccessError> {
+fn settings(env: &Env) -> Rc<Settings> {
+    SETTINGS.with(|settings| Rc::clone(settings.get_or_init(|| Rc::new(Settings::read(env)))))
+}
+
+fn access(env: &Env) -> std::result::Result<EventAccess, EventAccessError> {
     let setting = |name| setting(env, name);
-    let settings = EventAccessSettings {
+    EventAccess::parse(&EventAccessSettings {
         auth: setting("CLOUDEVENTS_AUTH"),
         algorithm: setting("CLOUDEVENTS_JWT_ALGORITHM"),
         key: setting("CLOUDEVENTS_JWT_KEY"),
@@ -238,14 +277,6 @@ fn access(env: &Env) -> std::result::Result<Rc<EventAccess>, EventAccessError> {
         issuer: setting("CLOUDEVENTS_JWT_ISSUER"),
         client_id_claim: setting("CLOUDEVENTS_JWT_CLIENT_ID_CLAIM"),
         rules: setting("CLOUDEVENTS_RULES"),
-    };
-    ACCESS.with_borrow_mut(|known| match known {
-        Some((same, access)) if *same == settings => Ok(Rc::clone(access)),
-        _ => {
-            let access = Rc::new(EventAccess::parse(&settings)?);
-            known.replace((settings, Rc::clone(&access)));
-            Ok(access)
-        }
     })
 }
 
@@ -261,7 +292,8 @@ fn account(env: &Env) -> std::result::Result<String, EventAccessError> {
 /// The channels: the queues of one account, by their names.
 struct Channels<'a> {
     env: &'a Env,
-    account: String,
+    account: &'a str,
+    json_bodies: JsonBodies,
 }
 
 impl Channels<'_> {
@@ -279,13 +311,13 @@ impl Channels<'_> {
             let Some(queue_id) = self.queue_id(channel, make).await? else {
                 return Ok(None);
             };
-            let name = queue_object_name(&self.account, &queue_id);
+            let name = queue_object_name(self.account, &queue_id);
             let object = stub(self.env, QUEUE, &name)?;
             let response = fetch_in_time(&object, internal_request(path, body)?, deadline).await?;
             if response.status_code() != 404 {
                 return Ok(Some(response));
             }
-            KNOWN.with_borrow_mut(|known| known.remove(&self.key(channel)));
+            KNOWN.with_borrow_mut(|known| known.remove(channel));
         }
         Err(Stop::Error(EventsError::Unreachable))
     }
@@ -295,11 +327,10 @@ impl Channels<'_> {
         channel: &str,
         make: bool,
     ) -> std::result::Result<Option<String>, Stop> {
-        let key = self.key(channel);
-        if let Some(queue_id) = KNOWN.with_borrow(|known| known.get(&key).cloned()) {
+        if let Some(queue_id) = KNOWN.with_borrow(|known| known.get(channel).cloned()) {
             return Ok(Some(queue_id));
         }
-        let directory = stub(self.env, DIRECTORY, &self.account)?;
+        let directory = stub(self.env, DIRECTORY, self.account)?;
         let wanted = json(&Channel {
             name: channel.to_owned(),
             make,
@@ -316,12 +347,8 @@ impl Channels<'_> {
             if known.len() >= MAX_KNOWN {
                 known.clear();
             }
-            known.insert(key, queue_id.clone());
+            known.insert(channel.to_owned(), queue_id.clone());
         });
         Ok(Some(queue_id))
-    }
-
-    fn key(&self, channel: &str) -> (String, String) {
-        (self.account.clone(), channel.to_owned())
     }
 }

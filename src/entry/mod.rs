@@ -18,7 +18,8 @@ use crate::rest::{
     self, accounts, openapi, AccountRoute, Answer, ApiError, MessageRoute, QueueRoute, Route,
 };
 use futures_util::StreamExt;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
 use worker::{event, Context, Env, Headers, Request, Response, Result};
 
 /// The secret with the API tokens; what it can't hold goes on in `API_TOKENS_2` and so on.
@@ -33,10 +34,44 @@ const WRONG_TOKENS_PER_MINUTE: &str = "WRONG_TOKENS_PER_MINUTE";
 /// Bytes of a refused body that are read all the same.
 const LONGEST_READ_AWAY_BYTES: usize = 16_000_000;
 
+/// What the deployment's settings say. They can't change while a Worker runs, so they are read once.
+struct Settings {
+    tokens: std::result::Result<Tokens, AccessError>,
+    home_account: Option<String>,
+    origins: Origins,
+    max_wrong: u32,
+}
+
+impl Settings {
+    fn read(env: &Env) -> Settings {
+        let further = (2..).map_while(|number| setting(env, &format!("{API_TOKENS}_{number}")));
+        let secrets: Vec<String> = setting(env, API_TOKENS).into_iter().chain(further).collect();
+        Settings {
+            tokens: Tokens::parse_all(&secrets),
+            home_account: setting(env, HOME_ACCOUNT),
+            origins: Origins::parse(setting(env, CORS_ORIGINS).as_deref()),
+            max_wrong: setting(env, WRONG_TOKENS_PER_MINUTE)
+                .and_then(|number| number.parse().ok())
+                .unwrap_or(DEFAULT_MAX_WRONG),
+        }
+    }
+}
+
+thread_local! {
+    static SETTINGS: OnceCell<Rc<Settings>> = const { OnceCell::new() };
+    /// Where wrong tokens came from lately.
+    static ATTEMPTS: RefCell<Attempts> = const { RefCell::new(Attempts::new()) };
+}
+
+fn settings(env: &Env) -> Rc<Settings> {
+    SETTINGS.with(|settings| Rc::clone(settings.get_or_init(|| Rc::new(Settings::read(env)))))
+}
+
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response> {
-    let origins = Origins::parse(setting(&env, CORS_ORIGINS).as_deref());
-    if origins == Origins::Nobody {
+    let settings = settings(&env);
+    let origins = &settings.origins;
+    if *origins == Origins::Nobody {
         return respond(request, &env).await;
     }
     let origin = header(&request, "origin");
@@ -80,9 +115,10 @@ async fn serve(request: Request, env: &Env) -> std::result::Result<Response, Api
         Route::Account { account, .. } => Some(account.as_str()),
         _ => None,
     };
-    let grant = authorize(&request, env, account, &route)?;
+    let settings = settings(env);
+    let grant = authorize(&request, &settings, account, &route)?;
     let Route::Account { account, to } = &route else {
-        return answer_response(about_token(&request, env, &route, &grant)?).map_err(failed);
+        return answer_response(about_token(&request, &settings, &route, &grant)?).map_err(failed);
     };
     let (binding, name, deadline) = match to {
         AccountRoute::Queue { queue, to } if is_for_the_queue(to) => (
@@ -110,12 +146,12 @@ async fn serve(request: Request, env: &Env) -> std::result::Result<Response, Api
 /// What a token asks about itself.
 fn about_token(
     request: &Request,
-    env: &Env,
+    settings: &Settings,
     route: &Route,
     grant: &Grant,
 ) -> std::result::Result<Answer, ApiError> {
-    let home = setting(env, HOME_ACCOUNT);
-    let account = accounts::account_of(grant.account.as_deref(), home.as_deref());
+    let home = settings.home_account.as_deref();
+    let account = accounts::account_of(grant.account.as_deref(), home);
     match route {
         Route::ListAccounts => {
             let page = parse_page(&query(request)?)?;
@@ -197,7 +233,7 @@ async fn read_away(request: &mut Request) {
 /// What the request's token allows, when that is enough.
 fn authorize(
     request: &Request,
-    env: &Env,
+    settings: &Settings,
     account: Option<&str>,
     route: &Route,
 ) -> std::result::Result<Grant, ApiError> {
@@ -209,45 +245,17 @@ fn authorize(
     let credentials =
         Credentials::from_headers(authorization.as_deref(), email.as_deref(), key.as_deref());
     let address = Address::parse(header(request, "cf-connecting-ip").as_deref());
-    let max_wrong = setting(env, WRONG_TOKENS_PER_MINUTE)
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(DEFAULT_MAX_WRONG);
+    let tokens = settings.tokens.as_ref();
     ATTEMPTS
         .with_borrow_mut(|attempts| {
-            attempts.watch(max_wrong, address, credentials.token(), now_ms(), || {
-                with_tokens(env, |tokens| {
-                    tokens.authorize(credentials, account, route.needs())
-                })
+            let presented = credentials.token();
+            attempts.watch(settings.max_wrong, address, presented, now_ms(), || {
+                tokens
+                    .map_err(AccessError::clone)?
+                    .authorize(credentials, account, route.needs())
             })
         })
         .map_err(ApiError::from)
-}
-
-thread_local! {
-    /// The tokens as they were read last, and from what.
-    static TOKENS: RefCell<Option<(Vec<String>, Tokens)>> = const { RefCell::new(None) };
-    /// Where wrong tokens came from lately.
-    static ATTEMPTS: RefCell<Attempts> = const { RefCell::new(Attempts::new()) };
-}
-
-/// Reads the tokens, anew only when the secret has changed.
-fn with_tokens<T>(
-    env: &Env,
-    use_them: impl FnOnce(&Tokens) -> std::result::Result<T, AccessError>,
-) -> std::result::Result<T, AccessError> {
-    let further = (2..).map_while(|number| setting(env, &format!("{API_TOKENS}_{number}")));
-    let secrets: Vec<String> = setting(env, API_TOKENS)
-        .into_iter()
-        .chain(further)
-        .collect();
-    TOKENS.with_borrow_mut(|known| match known {
-        Some((texts, tokens)) if *texts == secrets => use_them(tokens),
-        _ => {
-            let tokens = Tokens::parse_all(&secrets)?;
-            let (_, tokens) = known.insert((secrets, tokens));
-            use_them(tokens)
-        }
-    })
 }
 
 /// Tells the object which queues the token is good for, where that isn't every one.

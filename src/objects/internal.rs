@@ -256,7 +256,10 @@ mod tests {
             delay_s,
         };
         for (messages, idempotency_key) in [
-            (vec![message("{\n}", None), message("", Some(30))], Some("key\n".to_string())),
+            (
+                vec![message("{\n}", None), message("", Some(30))],
+                Some("key\n".to_string()),
+            ),
             (vec![], None),
         ] {
             let send = EventSend {

@@ -5,6 +5,7 @@
 
 use super::sql::SqlError;
 use super::varint;
+use serde::Serialize;
 
 /// A message's place: its block and its position in it, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -17,7 +18,7 @@ pub struct Slot {
 ///
 /// Invariant (promise 9): `sent` = messages in the queue + `acknowledged` + `dead_lettered` +
 /// `dropped` + `expired` + `purged`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counters {
     pub sent: u64,
     /// Deliveries, so a message that is delivered twice counts twice.

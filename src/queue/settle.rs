@@ -193,6 +193,9 @@ impl Queue {
     /// Takes a delivery back that never reached its consumer: the messages are deliverable at once,
     /// and the delivery doesn't count. Lease ids whose lease has ended are passed over.
     ///
+    /// The next delivery has the same number, so nobody may have seen these lease ids: the caller
+    /// has broken off the answer that they stood in.
+    ///
     /// Rows written: one.
     pub fn take_back(
         &mut self,
@@ -201,14 +204,12 @@ impl Queue {
         lease_ids: &[String],
     ) -> Result<(), SqlError> {
         let now_ms = self.clock.advance(wall_ms);
-        let mut entries = Vec::new();
+        let mut entries = BTreeMap::new();
         for lease_id in lease_ids {
             let lease = self.sealer.open_lease(lease_id);
             if let Some(entry) = lease.and_then(|lease| self.running(&lease, now_ms)) {
-                entries.push(Entry {
-                    attempts: entry.attempts.saturating_sub(1),
-                    ..entry
-                });
+                let attempts = entry.attempts.saturating_sub(1);
+                entries.insert(entry.slot, Entry { attempts, ..entry });
             }
         }
         if entries.is_empty() {
@@ -216,7 +217,7 @@ impl Queue {
         }
         let counters = &mut self.ledger.counters;
         counters.delivered = counters.delivered.saturating_sub(entries.len() as u64);
-        self.write_hold(sql, Kind::Delayed, now_ms, entries)
+        self.write_hold(sql, Kind::Delayed, now_ms, entries.into_values().collect())
     }
 
     fn acknowledge(

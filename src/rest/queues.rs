@@ -8,6 +8,7 @@ use super::messages::Backlog;
 use super::page::Page;
 use crate::directory::{Entry, List};
 use crate::queue::limits::{MAX_DELAY_S, MAX_RETENTION_S, MIN_RETENTION_S};
+use crate::queue::ledger::Counters;
 use crate::queue::{Metrics, Settings};
 use crate::wire::timestamp::timestamp;
 use serde::Serialize;
@@ -177,9 +178,19 @@ pub fn encode_list(list: &List, page: Page) -> Answer {
     Answer::list(&queues, page, list.total_count)
 }
 
-/// The answer to `GET /queues/{queue_id}/metrics`.
+/// The answer to `GET /queues/{queue_id}/metrics`: the backlog, as at Cloudflare, and what the queue
+/// has done since it was made, which is pullq's own.
 pub fn encode_metrics(metrics: &Metrics) -> Answer {
-    Answer::of(&Backlog::from(metrics))
+    #[derive(Serialize)]
+    struct QueueMetrics<'a> {
+        #[serde(flatten)]
+        backlog: Backlog,
+        counters: &'a Counters,
+    }
+    Answer::of(&QueueMetrics {
+        backlog: metrics.into(),
+        counters: &metrics.counters,
+    })
 }
 
 /// The answer to `GET /queues/{queue_id}/purge`. A purge is over when it is answered, so the latest
@@ -202,7 +213,6 @@ pub fn encode_purge_status(started_ms: Option<u64>) -> Answer {
 mod tests {
     use super::*;
     use crate::directory::ConsumerEntry;
-    use crate::queue::ledger::Counters;
     use crate::queue::Consumer;
 
     fn settings(delivery_delay_s: u32, delivery_paused: bool, retention_s: u32) -> Settings {
@@ -380,7 +390,7 @@ mod tests {
         };
         check(
             encode_metrics(&metrics),
-            r#"{"backlog_count":0,"backlog_bytes":0,"oldest_message_timestamp_ms":0}"#,
+            r#"{"backlog_count":0,"backlog_bytes":0,"oldest_message_timestamp_ms":0,"counters":{"sent":0,"delivered":0,"acknowledged":0,"retried":0,"dead_lettered":0,"dropped":0,"expired":0,"purged":0,"empty_pulls":0}}"#,
         );
     }
 

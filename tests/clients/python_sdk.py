@@ -8,6 +8,7 @@ Prints a JSON object a line, {"name", "failure"}, for each check; ends with 1 if
 
 import asyncio
 import base64
+import inspect
 import itertools
 import json
 import re
@@ -235,6 +236,155 @@ def a_repeat_that_cant_help_is_not_made():
     equal(len(sent), 2, "requests for two conflicts")
 
 
+async def done(call):
+    """What a call of either client gives back."""
+    return await call if inspect.isawaitable(call) else call
+
+
+async def collected(pages):
+    """Every item of a list of either client, from as many pages as it asks for."""
+    return [item async for item in pages] if hasattr(pages, "__aiter__") else list(pages)
+
+
+async def refused(status, code, call, what):
+    try:
+        answer = await done(call())
+    except cloudflare.APIStatusError as error:
+        equal((error.status_code, error.errors[0].code), (status, code), what)
+    else:
+        raise AssertionError(f"{what}: got {answer!r}, expected a refusal")
+
+
+def recorded(queues):
+    """The methods there are below `queues`, "messages.push" and so on, and the set of those called from now on."""
+    methods, called = set(), set()
+    resources = {"queues": queues}
+    for name in ("messages", "purge", "consumers", "subscriptions"):
+        resources[name] = getattr(queues, name)
+    for name, resource in resources.items():
+        for method, function in vars(type(resource)).items():
+            if method.startswith("_") or not inspect.isfunction(function):
+                continue
+            methods.add(f"{name}.{method}")
+
+            def record(*args, full=f"{name}.{method}", call=getattr(resource, method), **options):
+                called.add(full)
+                return call(*args, **options)
+
+            setattr(resource, method, record)
+    return methods, called
+
+
+async def every_method(client, name):
+    """Calls every method that a client, sync or async, has under `queues`."""
+    queues = client.queues
+    methods, called = recorded(queues)
+    account = {"account_id": ACCOUNT}
+    pull_consumer = {**account, "type": "http_pull"}
+
+    made = await done(queues.create(queue_name=name, **account))
+    queue = made.queue_id
+    equal((made.queue_name, made.settings.delivery_paused), (name, False))
+    edited = await done(queues.edit(queue, settings={"delivery_delay": 7}, **account))
+    equal((edited.settings.delivery_delay, edited.settings.message_retention_period), (7, 345_600), "edited")
+    updated = await done(queues.update(queue, queue_name=f"{name}-2", settings={"message_retention_period": 600}, **account))
+    equal((updated.settings.delivery_delay, updated.settings.message_retention_period), (0, 600), "updated")
+    read = await done(queues.get(queue, **account))
+    equal((read.queue_name, read.settings), (f"{name}-2", updated.settings), "read")
+    names = [each.queue_name for each in await collected(queues.list(extra_query={"name": f"{name}-2"}, **account))]
+    equal(names, [f"{name}-2"], "listed")
+    await refused(404, 11000, lambda: queues.get(UNKNOWN_ID, **account), "an unknown queue")
+
+    consumers = queues.consumers
+    consumer = await done(consumers.create(queue, settings={"batch_size": 50}, **pull_consumer))
+    of_it = {"queue_id": queue, **account}
+    replaced = await done(
+        consumers.update(
+            consumer.consumer_id,
+            queue_id=queue,
+            dead_letter_queue=f"{name}-dead",
+            settings={"max_retries": 9, "retry_delay": 5, "visibility_timeout_ms": 60_000},
+            **pull_consumer,
+        )
+    )
+    settings = replaced.settings
+    equal(
+        (replaced.dead_letter_queue, settings.batch_size, settings.max_retries, settings.retry_delay, settings.visibility_timeout_ms),
+        (f"{name}-dead", 5, 9, 5, 60_000),
+        "replaced",
+    )
+    equal((await done(consumers.get(consumer.consumer_id, **of_it))).settings, settings, "the consumer read")
+    equal([each.consumer_id for each in await collected(consumers.list(queue, **account))], [consumer.consumer_id])
+    await refused(409, 11004, lambda: consumers.create(queue, **pull_consumer), "a second consumer")
+    worker = {"type": "worker", "script_name": "my-worker", **account}
+    await refused(400, 10026, lambda: consumers.create(queue, **worker), "a Worker as consumer")
+
+    messages = queues.messages
+    pushed = await done(messages.push(queue, body="first", content_type="text", **account))
+    equal(pushed.metadata.metrics.backlog_count, 1)
+    bulk = [{"body": text, "content_type": "text"} for text in ("second", "third", "late")]
+    bulk[2]["delay_seconds"] = 60
+    pushed = await done(messages.bulk_push(queue, messages=bulk, **account))
+    equal(pushed.metadata.metrics.backlog_count, 4)
+    peeked = (await done(messages.peek(queue, batch_size=2, **account))).messages
+    equal([(message.body, message.attempts) for message in peeked], [("first", 0), ("second", 0)], "peeked")
+    deleted = await done(messages.purge(queue, refs=[{"ref": peeked[1].ref}, {"ref": "unknown"}], **account))
+    equal((deleted.errors, list(deleted.warnings)), ([], ["unknown"]), "deleted by ref")
+    pulled = await done(messages.pull(queue, batch_size=10, **account))
+    equal([(message.body, message.attempts) for message in pulled.messages], [("first", 1), ("third", 1)], "pulled")
+    acks = [{"lease_id": pulled.messages[0].lease_id}]
+    retries = [{"lease_id": pulled.messages[1].lease_id, "delay_seconds": 60}]
+    settled = await done(messages.ack(queue, acks=acks, retries=retries, **account))
+    equal((settled.ack_count, settled.retry_count, settled.warnings), (1, 1, {}), "settled")
+
+    metrics = await done(queues.get_metrics(queue, **account))
+    equal((metrics.backlog_count, metrics.backlog_bytes), (2, len("third" + "late")), "metrics")
+    await refused(400, 10026, lambda: queues.purge.start(queue, delete_messages_permanently=False, **account), "no purge")
+    equal((await done(queues.purge.start(queue, delete_messages_permanently=True, **account))).queue_id, queue)
+    equal((await done(queues.purge.status(queue, **account))).completed, "true")
+    equal((await done(queues.get_metrics(queue, **account))).backlog_count, 0, "after the purge")
+
+    subscriptions = queues.subscriptions
+    equal(await collected(subscriptions.list(per_page=10, order="name", direction="desc", **account)), [])
+    subscription = {
+        "name": "uploads",
+        "enabled": True,
+        "events": ["bucket.created"],
+        "source": {"type": "r2"},
+        "destination": {"type": "queues.queue", "queue_id": queue},
+    }
+    await refused(403, 19004, lambda: subscriptions.create(**subscription, **account), "subscriptions.create")
+    await refused(404, 19005, lambda: subscriptions.get(UNKNOWN_ID, **account), "subscriptions.get")
+    await refused(404, 19005, lambda: subscriptions.update(UNKNOWN_ID, enabled=False, **account), "subscriptions.update")
+    await refused(404, 19005, lambda: subscriptions.delete(UNKNOWN_ID, **account), "subscriptions.delete")
+
+    equal((await done(consumers.delete(consumer.consumer_id, **of_it))).success, True)
+    await refused(405, 19001, lambda: messages.pull(queue, **account), "a pull without a pull consumer")
+    equal((await done(queues.delete(queue, **account))).success, True)
+    await refused(404, 11000, lambda: queues.get(queue, **account), "a deleted queue")
+
+    equal(len(methods), 25, "methods under queues")
+    equal(methods - called, set(), "methods that were not called")
+
+
+def every_method_under_queues_works():
+    asyncio.run(every_method(Cloudflare(**OPTIONS), "python-every"))
+
+
+def every_method_under_queues_works_with_the_async_client():
+    async def check():
+        async with AsyncCloudflare(**OPTIONS) as client:
+            await every_method(client, "python-every-async")
+
+    asyncio.run(check())
+
+
+def an_api_key_with_an_email_is_as_good_as_a_token():
+    queue = new_queue()
+    keyed = Cloudflare(api_key=TOKEN, api_email="me@example.com", base_url=BASE_URL, max_retries=0)
+    equal(keyed.queues.get(queue, account_id=ACCOUNT).queue_id, queue)
+
+
 CHECKS = [
     queues_and_their_consumer_are_made_listed_read_and_deleted,
     text_is_plain_and_json_is_base64_and_the_default,
@@ -245,6 +395,9 @@ CHECKS = [
     several_consumers_at_once_each_get_a_batch_of_their_own,
     what_is_refused_becomes_the_sdks_error,
     a_repeat_that_cant_help_is_not_made,
+    every_method_under_queues_works,
+    every_method_under_queues_works_with_the_async_client,
+    an_api_key_with_an_email_is_as_good_as_a_token,
 ]
 
 

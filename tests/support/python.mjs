@@ -13,16 +13,11 @@ const run = promisify(execFile);
 
 /**
  * Runs `program`, which prints a JSON object a line, {name, failure}, for each of its checks, as
- * subtests of `t`. Without a Python of at least `version`, [3, 9] say, nothing is tested, and in CI
- * that is a failure. `module` is what the requirements bring.
+ * subtests of `t`. `requirements`, `module` and `version` are those of `pythonFor`.
  */
-export async function runPythonChecks(t, { program, args, requirements, module, version }) {
-  const missing = await missingPython(version);
-  if (missing !== undefined) {
-    if (process.env.CI === "true") assert.fail(missing);
-    return t.skip(missing);
-  }
-  const python = await pythonWith(requirements, module);
+export async function runPythonChecks(t, { program, args, ...needs }) {
+  const python = await pythonFor(t, needs);
+  if (python === undefined) return;
   const { stdout, stderr, error } = await run(python, [program, ...args], { timeout: 120_000 }).catch((error) => ({ ...error, error }));
   const checks = stdout.split("\n").filter(Boolean).map((line) => JSON.parse(line));
   for (const { name, failure } of checks) await t.test(name, () => assert.equal(failure, null, failure));
@@ -30,17 +25,28 @@ export async function runPythonChecks(t, { program, args, requirements, module, 
   assert.ok(checks.length > 0, "no check ran");
 }
 
+/**
+ * The path of a Python that has what the file `requirements` names; `module` is what they bring.
+ * Without a Python of at least `version`, [3, 9] say, `t` is skipped, in CI failed, and there is none.
+ */
+export async function pythonFor(t, { requirements, module, version }) {
+  const missing = await missingPython(version);
+  if (missing === undefined) return pythonWith(requirements, module);
+  if (process.env.CI === "true") assert.fail(missing);
+  t.skip(missing);
+}
+
 /** Why there is no Python to test with, or undefined. */
 async function missingPython(version) {
   try {
     await run("python3", ["-c", `import sys; sys.exit(sys.version_info < (${version.join(", ")}))`]);
   } catch {
-    return `python3 (${version.join(".")} or newer) is not installed, so its SDK was not tested.`;
+    return `python3 (${version.join(".")} or newer) is not installed, so this was not tested.`;
   }
   try {
     await run("python3", ["-c", "import ensurepip, venv"]);
   } catch {
-    return "python3 has no venv module, so its SDK was not tested; on Debian and Ubuntu, install python3-venv.";
+    return "python3 has no venv module, so this was not tested; on Debian and Ubuntu, install python3-venv.";
   }
 }
 

@@ -130,7 +130,7 @@ test("what is wrong is answered in the envelope, with KubeMQ's status", async ()
     [400, send({ query: { channel, delay_seconds: "soon" } }), /delay_seconds/],
     [400, send({ body: "{}" }), /^invalid CloudEvent: specversion is missing/],
     [400, send({ body: "" }), /^invalid CloudEvent/],
-    [400, send({ headers: { ...json, "idempotency-key": "k".repeat(257) } }), /idempotency key/],
+    [400, send({ headers: { ...json, "idempotency-key": "k".repeat(257) } }), /Idempotency-Key/],
     [413, send({ body: "x".repeat(2_000_001) }), /2000000 bytes/],
     [413, send({ body: JSON.stringify(event(1, { data: "x".repeat(1_000_000) })) }), /1000000 bytes/],
     [415, send({ headers: { "content-type": "application/json" } }), /ce-specversion/],

@@ -167,7 +167,9 @@ test("a send with an idempotency key is stored once and answered alike", async (
 test("a queue's metrics count what is unacknowledged, its bytes and its oldest message", async () => {
   const queue = await api.queue();
   const before_ms = Date.now();
-  assert.deepEqual(await metrics(queue), { backlog_count: 0, backlog_bytes: 0, oldest_message_timestamp_ms: 0 });
+  const { counters: nothing, ...empty } = await metrics(queue);
+  assert.deepEqual(empty, { backlog_count: 0, backlog_bytes: 0, oldest_message_timestamp_ms: 0 });
+  assert.deepEqual(new Set(Object.values(nothing)), new Set([0]));
   await queue.texts(["12345", "678"]);
   const [first] = await queue.take({ batch_size: 1 });
   const { backlog_count, backlog_bytes, oldest_message_timestamp_ms } = await metrics(queue);
@@ -176,6 +178,17 @@ test("a queue's metrics count what is unacknowledged, its bytes and its oldest m
   await queue.settle({ acks: [first] });
   const after = await metrics(queue);
   assert.deepEqual([after.backlog_count, after.backlog_bytes], [1, 3]);
+  assert.deepEqual(after.counters, {
+    sent: 2,
+    delivered: 1,
+    acknowledged: 1,
+    retried: 0,
+    dead_lettered: 0,
+    dropped: 0,
+    expired: 0,
+    purged: 0,
+    empty_pulls: 0,
+  });
 });
 
 test("pulls and metrics of settings out of range are refused and change nothing", async () => {

@@ -196,7 +196,7 @@ fn queues() -> Vec<Endpoint> {
             .takes("UpdateQueueRequest", update(), refused())
             .fails(vec![ApiError::OwnDeadLetterQueue]),
         endpoint(("delete", one()), tag("deleteQueue"), "Delete a queue with its consumer and its messages", Outcome::Null),
-        endpoint(("get", format!("{}/metrics", one())), tag("getMetrics"), "How much there is in a queue", Outcome::One("Metrics")),
+        endpoint(("get", format!("{}/metrics", one())), tag("getMetrics"), "How much there is in a queue, and what it has done", Outcome::One("QueueMetrics")),
         endpoint(("post", purge()), tag("purgeQueue"), "Delete every message of a queue", Outcome::One("Queue"))
             .takes("PurgeRequest", json!([{ "delete_messages_permanently": true }]), vec![invalid_request()]),
         endpoint(("get", purge()), tag("getPurge"), "The latest purge of a queue", Outcome::One("PurgeStatus")),

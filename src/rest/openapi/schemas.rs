@@ -343,6 +343,25 @@ pub fn named() -> Vec<(&'static str, Value)> {
             })),
         ),
         (
+            "QueueMetrics",
+            whole(json!({
+                "backlog_count": count("As in Metrics."),
+                "backlog_bytes": count("As in Metrics."),
+                "oldest_message_timestamp_ms": count("As in Metrics."),
+                "counters": whole(json!({
+                    "sent": count("Messages sent since the queue was made."),
+                    "delivered": count("Deliveries: a message that is delivered twice counts twice."),
+                    "acknowledged": count("Messages acknowledged."),
+                    "retried": count("Retries that consumers asked for."),
+                    "dead_lettered": count("Messages moved to the dead-letter queue."),
+                    "dropped": count("Messages given up where there is no dead-letter queue."),
+                    "expired": count("Messages past their retention."),
+                    "purged": count("Messages purged."),
+                    "empty_pulls": count("Pulls that brought nothing; those since the last write are lost when the object restarts."),
+                })),
+            })),
+        ),
+        (
             "Message",
             shown("lease_id", "Names this delivery in ack and extend.", 1),
         ),
