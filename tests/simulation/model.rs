@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 // What users are told, written out again: the engine's own limits may be wrong.
 const IDEMPOTENCY_WINDOW_MS: u64 = 300_000;
-/// Messages of one send and one delay stay together up to this.
+/// Messages of one call and one delay stay together up to these.
 const MAX_GROUP_BYTES: usize = 1_000_000;
+const MAX_GROUP_MESSAGES: usize = 100;
 
 /// A message in one queue, by the order of its arrival there. A message that is dead-lettered is
 /// another copy in the other queue.
@@ -376,7 +377,10 @@ impl Model {
         let ready_ms = now_ms + u64::from(delay_s) * 1_000;
         let new_group = self.groups.len() as u32;
         let (group, bytes) = groups.entry(delay_s).or_insert((new_group, 0));
-        if *bytes + draft.length as usize > MAX_GROUP_BYTES {
+        let is_full = |group: &Group| group.members.len() >= MAX_GROUP_MESSAGES;
+        if *bytes + draft.length as usize > MAX_GROUP_BYTES
+            || self.groups.get(*group as usize).is_some_and(is_full)
+        {
             (*group, *bytes) = (new_group, 0);
         }
         *bytes += draft.length as usize;
