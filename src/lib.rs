@@ -10,6 +10,19 @@
 //! - [`objects`]: the Durable Objects, one for each queue, one directory for each account
 //! - [`entry`]: the Worker's entry: authenticate, route, hand on
 
+// A panic inside a Durable Object leaves its caller without an answer.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::indexing_slicing
+    )
+)]
+
 pub mod access;
 pub mod cloudevents;
 pub mod directory;

@@ -8,7 +8,7 @@ use pullq::cloudevents::query::SendQuery;
 use pullq::cloudevents::receive::{encode_drained, encode_peeked, encode_received};
 use pullq::cloudevents::send::{parse, Now, Request, Sent};
 use pullq::cloudevents::EventsError;
-use pullq::queue::{Death, Delivery, Peeked};
+use pullq::queue::{Death, Delivery, Peeked, SendReceipt};
 use pullq::wire::form::{CLOUDEVENT, CLOUDFLARE, CLOUDFLARE_PLAIN_JSON};
 use pullq::wire::Answer;
 
@@ -32,7 +32,9 @@ fn headers(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn send(pairs: &[(&str, &str)], body: &[u8]) -> Result<Sent, EventsError> {
     let headers = headers(pairs);
+    let content_type = headers.iter().find(|(name, _)| name == "content-type");
     let request = Request {
+        content_type: content_type.map(|(_, value)| value.as_str()),
         headers: &headers,
         body,
     };
@@ -804,13 +806,23 @@ fn text(answer: &Answer) -> String {
 fn a_send_is_answered_with_what_was_stored() {
     let event = r#"{"specversion":"1.0","id":"e1","type":"t","source":"s","subject":"q"}"#;
     let nameless = r#"{"specversion":"1.0","type":"t","source":"s","subject":"q"}"#;
-    let ids = ["aa".to_string(), "bb".to_string()];
+    let answer = |sent: Sent, count: usize, sent_ms: u64, repeated: bool| {
+        let receipt = SendReceipt {
+            ids: vec![[0xaa; 16], [0xbb; 16]]
+                .into_iter()
+                .take(count)
+                .collect(),
+            sent_ms,
+            repeated,
+        };
+        sent.sending("q".into()).answer(&receipt)
+    };
     let one = send(&[("Content-Type", JSON)], event.as_bytes()).expect("an event");
-    let answer = one.answer("q", &ids[..1], 1_796_035_200_123, false);
-    assert_eq!(answer.status, 202);
+    let answered = answer(one, 1, 1_796_035_200_123, false);
+    assert_eq!(answered.status, 202);
     assert_eq!(
-        text(&answer),
-        r#"{"is_error":false,"message":"OK","data":{"id":"e1","queue_message_id":"aa","channel":"q","time":"2026-11-30T10:40:00.123Z"}}"#
+        text(&answered),
+        r#"{"is_error":false,"message":"OK","data":{"id":"e1","queue_message_id":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","channel":"q","time":"2026-11-30T10:40:00.123Z"}}"#
     );
     let two = send(
         &[("Content-Type", BATCH)],
@@ -818,17 +830,17 @@ fn a_send_is_answered_with_what_was_stored() {
     )
     .expect("two events");
     assert_eq!(
-        text(&two.answer("q", &ids, 0, false)),
-        r#"{"is_error":false,"message":"OK","data":{"messages_sent":2,"messages":[{"id":"e1","queue_message_id":"aa","channel":"q","time":"1970-01-01T00:00:00.000Z"},{"id":"abababab-abab-4bab-abab-abababababaa","queue_message_id":"bb","channel":"q","time":"1970-01-01T00:00:00.000Z"}]}}"#
+        text(&answer(two.clone(), 2, 0, false)),
+        r#"{"is_error":false,"message":"OK","data":{"messages_sent":2,"messages":[{"id":"e1","queue_message_id":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","channel":"q","time":"1970-01-01T00:00:00.000Z"},{"id":"abababab-abab-4bab-abab-abababababaa","queue_message_id":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","channel":"q","time":"1970-01-01T00:00:00.000Z"}]}}"#
     );
     // The same again, known by its idempotency key: the id that the server made up was another one.
     assert_eq!(
-        text(&two.answer("q", &ids, 0, true)),
-        r#"{"is_error":false,"message":"OK","data":{"messages_sent":2,"messages":[{"id":"e1","queue_message_id":"aa","channel":"q","time":"1970-01-01T00:00:00.000Z","repeated":true},{"queue_message_id":"bb","channel":"q","time":"1970-01-01T00:00:00.000Z","repeated":true}]}}"#
+        text(&answer(two, 2, 0, true)),
+        r#"{"is_error":false,"message":"OK","data":{"messages_sent":2,"messages":[{"id":"e1","queue_message_id":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","channel":"q","time":"1970-01-01T00:00:00.000Z","repeated":true},{"queue_message_id":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","channel":"q","time":"1970-01-01T00:00:00.000Z","repeated":true}]}}"#
     );
     let none = send(&[("Content-Type", BATCH)], b"[]").expect("no events");
     assert_eq!(
-        text(&none.answer("", &[], 0, false)),
+        text(&answer(none, 0, 0, false)),
         r#"{"is_error":false,"message":"OK","data":{"messages_sent":0,"messages":[]}}"#
     );
 }

@@ -6,6 +6,8 @@ import { callBatch, can, cellName } from './plan.mjs';
 /** Messages that a drain has waiting at first; later as many as it got through. */
 const firstPrefill = { 1: 400, 100: 8_000 };
 const maxPrefill = { 1: 8_000, 100: 60_000 };
+/** Calls before the measurement, of one connection and of each of many: the server is warm after the first round. */
+const warmUpCalls = { alone: 10, each: 1 };
 /** Room for a round that is faster than the last one. */
 const prefillMargin = 1.4;
 
@@ -22,7 +24,9 @@ export async function runRounds({ plan, targets, rounds, seconds, say }) {
         const batch = callBatch(cell);
         const { workload, connections, size } = cell;
         const prefill = workload.does === 'drain' ? prefillFor(drained.get(key), workload.batch, size, connections) : 0;
-        const result = await measure(target, workload.does, { batch, size, connections, seconds, prefill });
+        const result = await measure(target, workload.does, {
+          batch, size, connections, seconds, prefill, warmUp: connections === 1 ? warmUpCalls.alone : warmUpCalls.each,
+        });
         drained.set(key, result.messages_per_s * seconds);
         results.push({ cell: cellName(cell), target: target.name, round, batch, ...result });
       }
@@ -36,7 +40,7 @@ function prefillFor(before, batch, size, connections) {
   const wanted = before ? before * prefillMargin : firstPrefill[batch];
   const most = Math.min(maxPrefill[batch], Math.floor(200_000_000 / size));
   // Enough for every connection to warm up and go on.
-  return Math.ceil(Math.max(10 * connections * Math.min(batch, 256_000 / size), Math.min(most, wanted)));
+  return Math.ceil(Math.max(4 * connections * Math.min(batch, 256_000 / size), Math.min(most, wanted)));
 }
 
 function turned(list, by) {

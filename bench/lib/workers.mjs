@@ -9,6 +9,14 @@ import { floorFolder } from './build.mjs';
 const queuesPath = `/client/v4/accounts/${devAccount}/queues`;
 const token = { name: 'bench', token: devToken, account: '*', queues: ['*'], permissions: ['queues:read', 'queues:write'] };
 
+/**
+ * What a connection pauses between an answer and its next request where there are several: about a local
+ * network's round trip. workerd looks at its other connections only when the one that it has answered has
+ * nothing more to read, so a generator that answers within microseconds has a few connections served and
+ * the others starve until workerd closes them.
+ */
+const pauseMs = 1;
+
 let made = 0;
 const running = new Set();
 
@@ -57,10 +65,12 @@ export async function startFloors(folder) {
 }
 
 function workerTarget(name, server, protocol) {
+  if (!running.has(server)) server.ended.then((end) => running.has(server) && console.error(`bench: ${name} ended: ${JSON.stringify(end)}`));
   running.add(server);
   return {
     name,
     server,
+    pauseMs,
     cannot: [],
     get flags() {
       return { target: protocol, address: server.url.slice('http://'.length), token: devToken };

@@ -6,13 +6,13 @@ use super::event::{Defaults, Event};
 use super::query::{check_channel, SendQuery};
 use super::{binary, structured};
 use crate::queue::limits::MAX_IDEMPOTENCY_KEY_BYTES;
-use crate::queue::{NewMessage, SendRequest};
+use crate::queue::{MessageId, NewMessage, SendReceipt, SendRequest};
 use crate::wire::form::JsonBodies;
-use crate::wire::json::put_json;
+use crate::wire::json::{put_hex, put_json};
 use crate::wire::media;
 use crate::wire::timestamp::timestamp_ms;
 use crate::wire::Answer;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Events of a batch. pullq's own.
 pub const MAX_BATCH_EVENTS: usize = 100;
@@ -23,20 +23,19 @@ pub const MAX_EVENT_BYTES: usize = 1_000_000;
 /// A request as it came.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Names in lower case.
+    pub content_type: Option<&'a str>,
+    /// Names in lower case. They say nothing where [`reads_headers`] is false.
     pub headers: &'a [(String, String)],
     pub body: &'a [u8],
 }
 
-impl Request<'_> {
-    fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(other, _)| other == name);
-        found.map(|(_, value)| value.as_str())
-    }
+/// Whether a request of this media type is read from its headers, if it is read at all.
+pub fn reads_headers(content_type: Option<&str>) -> bool {
+    mode(content_type, true) == Ok(Mode::Binary)
 }
 
 /// The events of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sent {
     pub events: Vec<Event>,
     /// Whether they came as a batch, which one alone can be, and none.
@@ -89,10 +88,9 @@ pub fn parse(request: Request, now: Now) -> Result<Sent, EventsError> {
     if request.body.len() > MAX_BODY_BYTES {
         return Err(EventsError::BodyTooLarge);
     }
-    let content_type = request
-        .header("content-type")
-        .filter(|text| !text.is_empty());
-    let has_version = request.header(binary::SPEC_VERSION).is_some();
+    let content_type = request.content_type.filter(|text| !text.is_empty());
+    let mut names = request.headers.iter().map(|(name, _)| name);
+    let has_version = names.any(|name| name == binary::SPEC_VERSION);
     let mode = mode(content_type, has_version)?;
     let one = |(draft, data): structured::Read| draft.finish(data, now.defaults(0));
     let events = match mode {
@@ -181,24 +179,56 @@ impl Sent {
         })
     }
 
-    /// The answer when the queue has stored the events: `ids` are the messages' ids, `sent_ms` is
-    /// when they were sent, in milliseconds since the Unix epoch.
-    pub fn answer(&self, channel: &str, ids: &[String], sent_ms: u64, repeated: bool) -> Answer {
-        let time = timestamp_ms(sent_ms);
-        let pairs = self.events.iter().zip(ids);
+    /// What the queue's object needs to answer the send.
+    pub fn sending(&self, channel: String) -> Sending {
+        let named = |event: &Event| Named {
+            id: event.id.clone(),
+            was_given: event.id_was_given,
+        };
+        Sending {
+            channel,
+            is_batch: self.is_batch,
+            events: self.events.iter().map(named).collect(),
+        }
+    }
+}
+
+/// A send on its way to the queue's object, which answers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sending {
+    /// The channel the events are for. An object whose queue has another name (it was renamed) is
+    /// not the right one and answers 404.
+    pub channel: String,
+    is_batch: bool,
+    events: Vec<Named>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Named {
+    id: String,
+    /// Whether the sender gave the id.
+    was_given: bool,
+}
+
+impl Sending {
+    /// The answer when the queue has stored the events.
+    pub fn answer(&self, receipt: &SendReceipt) -> Answer {
+        let time = timestamp_ms(receipt.sent_ms);
+        let pairs = self.events.iter().zip(&receipt.ids);
         let mut stored = pairs.map(|(event, id)| Stored {
             // The first send's event has another id, where the server makes ids up.
-            id: (event.id_was_given || !repeated).then_some(&event.id),
-            queue_message_id: id,
-            channel,
+            id: (event.was_given || !receipt.repeated).then_some(&event.id),
+            queue_message_id: hex(id),
+            channel: &self.channel,
             time: &time,
-            repeated,
+            repeated: receipt.repeated,
         });
-        let body = success(ids.len().saturating_mul(192), |out| match self.is_batch {
+        let bytes = receipt.ids.len().saturating_mul(192);
+        let body = success(bytes, |out| match self.is_batch {
             false => put_json(out, &stored.next()),
             true => {
                 out.extend_from_slice(b"{\"messages_sent\":");
-                put_json(out, &ids.len());
+                put_json(out, &receipt.ids.len());
                 out.extend_from_slice(b",\"messages\":");
                 put_json(out, &stored.collect::<Vec<_>>());
                 out.push(b'}');
@@ -208,12 +238,18 @@ impl Sent {
     }
 }
 
+fn hex(id: &MessageId) -> String {
+    let mut text = Vec::with_capacity(32);
+    put_hex(&mut text, id);
+    text.into_iter().map(char::from).collect()
+}
+
 /// What was stored of one event.
 #[derive(Serialize)]
 struct Stored<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
-    queue_message_id: &'a str,
+    queue_message_id: String,
     channel: &'a str,
     time: &'a str,
     #[serde(skip_serializing_if = "is_false")]

@@ -8,11 +8,12 @@ use crate::access::jwt::{
 use crate::cloudevents::error::MAX_BODY_BYTES;
 use crate::cloudevents::receive::{encode_drained, encode_received};
 use crate::cloudevents::{answer, query as parameters, route, send, Endpoint, EventsError};
-use crate::objects::internal::{self, Channel, EventSend, EventsSent, Resolved};
+use crate::objects::internal::{self, Channel, EventSend, Resolved};
 use crate::objects::{
     answer_response, failed, fetch_in_time, internal_request, json_bodies, log, now_ms,
     queue_object_name, random_bytes, read_json, stub, Deadline, DIRECTORY, QUEUE,
 };
+use crate::queue::SendReceipt;
 use crate::rest::Id;
 use crate::wire::form::JsonBodies;
 use crate::wire::Answer;
@@ -120,9 +121,14 @@ async fn send(
 ) -> std::result::Result<Response, Stop> {
     let query = parameters::parse_send(query)?;
     let key = header(&request, IDEMPOTENCY_KEY);
-    let headers: Vec<(String, String)> = request.headers().entries().collect();
+    let content_type = header(&request, "content-type");
+    let headers: Vec<(String, String)> = match send::reads_headers(content_type.as_deref()) {
+        true => request.headers().entries().collect(),
+        false => Vec::new(),
+    };
     let body = read_body(&mut request).await?;
     let request = send::Request {
+        content_type: content_type.as_deref(),
         headers: &headers,
         body: &body,
     };
@@ -132,28 +138,24 @@ async fn send(
     };
     let sent = send::parse(request, now)?;
     let Some(channel) = sent.channel(&query)? else {
-        return respond_now(sent.answer("", &[], now.ms, false));
+        let nothing = SendReceipt {
+            ids: Vec::new(),
+            sent_ms: now.ms,
+            repeated: false,
+        };
+        return respond_now(sent.sending(String::new()).answer(&nothing));
     };
     caller.allow(&channel, Right::Write)?;
-    let request = sent.to_request(&query, channels.json_bodies, key)?;
     let message = EventSend {
-        channel: channel.clone(),
-        request,
+        request: sent.to_request(&query, channels.json_bodies, key)?,
+        sending: sent.sending(channel),
     };
     let body = message.encode().map_err(failed)?;
+    let channel = &message.sending.channel;
     let response = channels
-        .ask(&channel, true, internal::SEND, &body, Deadline::PROMPT)
+        .ask(channel, true, internal::SEND, &body, Deadline::PROMPT)
         .await?;
-    let mut response = response.ok_or(EventsError::Unreachable)?;
-    if response.status_code() != 200 {
-        return Err(Stop::Refused(response));
-    }
-    let EventsSent {
-        ids,
-        sent_ms,
-        repeated,
-    } = read_json(&mut response).await?;
-    respond_now(sent.answer(&channel, &ids, sent_ms, repeated))
+    Ok(response.ok_or(EventsError::Unreachable)?)
 }
 
 /// Reads a body; of one that is too large nothing is kept.

@@ -1,10 +1,11 @@
 //! What objects and the Worker say to each other besides requests of clients, which are handed on
 //! as they came. Clients can't say these things: the Worker hands on nothing but routes of the API.
 
+use crate::cloudevents::send::Sending;
 use crate::cloudevents::EventsError;
 use crate::queue::record::{Record, Records};
-use crate::queue::{Config, NewMessage, SendReceipt, SendRequest, SqlError, TransferredMessage};
-use crate::rest::{ApiError, Id};
+use crate::queue::{Config, NewMessage, SendRequest, SqlError, TransferredMessage};
+use crate::rest::ApiError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -20,8 +21,7 @@ pub const PURGE: &str = "/internal/purge";
 /// To a queue's object: take these messages. The body is a [`Handover`].
 pub const RECEIVE: &str = "/internal/receive";
 /// To a queue's object: store these messages, which came over the CloudEvents face. The body is an
-/// [`EventSend`], the answer [`EventsSent`] as JSON; 404 when the object's queue is another one.
-/// Refusals of this and the next two are in that face's final form.
+/// [`EventSend`], the answer that face's final one; 404 when the object's queue is another one.
 pub const SEND: &str = "/internal/send";
 /// To a queue's object: hand out messages to a client of the CloudEvents face. The body is a
 /// [`Take`](crate::cloudevents::receive::Take) as JSON, the answer that face's final one.
@@ -91,39 +91,16 @@ impl Handover {
 /// Messages that the CloudEvents face hands to a queue's object.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EventSend {
-    /// The channel they are for, which is the queue's name.
-    pub channel: String,
+    pub sending: Sending,
     pub request: SendRequest,
 }
 
 /// What stands in the first line of an [`EventSend`]; the messages' records follow it.
 #[derive(Serialize, Deserialize)]
 struct EventHeading {
-    channel: String,
+    sending: Sending,
     delays_s: Vec<Option<u32>>,
     idempotency_key: Option<String>,
-}
-
-/// What became of an [`EventSend`].
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventsSent {
-    /// The messages' ids, 32 hexadecimal digits each.
-    pub ids: Vec<String>,
-    /// When they were sent, in milliseconds since the Unix epoch.
-    pub sent_ms: u64,
-    /// True when the idempotency key was known: the answer is the first send's.
-    pub repeated: bool,
-}
-
-impl From<SendReceipt> for EventsSent {
-    fn from(receipt: SendReceipt) -> EventsSent {
-        let id = |id| Id::from(id).as_str().to_owned();
-        EventsSent {
-            ids: receipt.ids.into_iter().map(id).collect(),
-            sent_ms: receipt.sent_ms,
-            repeated: receipt.repeated,
-        }
-    }
 }
 
 impl EventSend {
@@ -133,7 +110,7 @@ impl EventSend {
             idempotency_key,
         } = &self.request;
         let mut out = serde_json::to_vec(&EventHeading {
-            channel: self.channel.clone(),
+            sending: self.sending.clone(),
             delays_s: messages.iter().map(|message| message.delay_s).collect(),
             idempotency_key: idempotency_key.clone(),
         })?;
@@ -165,7 +142,7 @@ impl EventSend {
         };
         let messages = heading.delays_s.into_iter().map(message);
         Ok(EventSend {
-            channel: heading.channel,
+            sending: heading.sending,
             request: SendRequest {
                 messages: messages.collect::<Result<_, HandoverError>>()?,
                 idempotency_key: heading.idempotency_key,
@@ -246,6 +223,7 @@ impl From<ApiError> for EventsError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloudevents::send::Sent;
 
     #[test]
     fn what_the_worker_hands_to_a_queue_arrives_as_it_was() {
@@ -263,7 +241,7 @@ mod tests {
             (vec![], None),
         ] {
             let send = EventSend {
-                channel: "a\nb".into(),
+                sending: Sent::default().sending("a\nb".into()),
                 request: SendRequest {
                     messages,
                     idempotency_key,

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// A waiter shows itself at least this often.
-pub const SIGN_OF_LIFE_MS: u64 = 2_000;
+pub const SIGN_OF_LIFE_MS: u64 = 15_000;
 /// One that has not for this long is gone.
 const GONE_AFTER_MS: u64 = 2 * SIGN_OF_LIFE_MS + 1_000;
 /// A called waiter takes its messages within this time, or the next ones are called: two, then four,
@@ -140,8 +140,8 @@ mod tests {
     fn one_who_has_gone_is_passed_over() {
         let line = Line::default();
         let (gone, present) = (line.join(0), line.join(0));
-        present.show(5_000);
-        assert!(line.call_next(6_000));
+        present.show(20_000);
+        assert!(line.call_next(32_000));
         assert_eq!((gone.called.get(), present.called.get()), (false, true));
     }
 }

@@ -1,11 +1,12 @@
 //! A queue's object: one queue in one Durable Object.
 
 use super::alarm::Alarm;
-use super::internal::{self, Configuration, EventSend, EventsSent, Handover, Resolved};
+use super::internal::{self, Configuration, EventSend, Handover, Resolved};
 use super::line::{Line, ANSWER_WITHIN_MS};
 use super::platform::{
     answer_response, counts_rows, failed, fetch_in_time, internal_request, json_bodies, log,
-    now_ms, queue_names, random_bytes, read_json, ready_again, stub, told, Deadline, DIRECTORY, QUEUE,
+    now_ms, queue_names, random_bytes, read_json, ready_again, stub, told, Deadline, DIRECTORY,
+    QUEUE,
 };
 use super::poll::{answer_when_there, answer_with, Found, Wish};
 use super::sql::{ObjectSql, Usage};
@@ -207,18 +208,15 @@ impl Host {
 
     /// Stores what came over the CloudEvents face.
     async fn send_events(&self, body: &[u8]) -> Result<Answer, ApiError> {
-        let EventSend { channel, request } = EventSend::decode(body).map_err(failed)?;
-        let sent = match self.check_channel(&channel) {
+        let EventSend { sending, request } = EventSend::decode(body).map_err(failed)?;
+        let sent = match self.check_channel(&sending.channel) {
             Ok(()) => self.send(request).await,
             Err(error) => Err(error),
         };
-        match sent {
-            Ok((receipt, _)) => {
-                let sent = serde_json::to_vec(&EventsSent::from(receipt));
-                sent.map(events_answer).map_err(failed)
-            }
-            Err(error) => Ok(EventsError::from(error).into()),
-        }
+        Ok(match sent {
+            Ok((receipt, _)) => sending.answer(&receipt),
+            Err(error) => EventsError::from(error).into(),
+        })
     }
 
     /// Serves a receive of the CloudEvents face.
@@ -254,9 +252,14 @@ impl Host {
 
     /// Refuses a channel that this queue is not, or is no longer since it was renamed.
     fn check_channel(&self, channel: &str) -> Result<(), ApiError> {
-        let is_this = self.operate(Plane::Messages, |queue, _, _| {
-            Ok::<_, SqlError>(queue.config().queue_name == channel)
-        })?;
+        let is_this = |queue: &Queue| queue.config().queue_name == channel;
+        let known = self.queue.borrow().as_ref().map(is_this);
+        let is_this = match known {
+            Some(is_this) => is_this,
+            None => self.operate(Plane::Messages, |queue, _, _| {
+                Ok::<_, SqlError>(is_this(queue))
+            })?,
+        };
         match is_this {
             true => Ok(()),
             false => Err(ApiError::QueueNotFound(Plane::Messages)),

@@ -224,8 +224,8 @@ const looseKinds = {
   },
 };
 
-/** An event in structured mode, several of them, and headers of one in binary mode. */
-const EVENT = event("1", { subject: "s", datacontenttype: "application/json", extension: "x", data: { a: [1, null] } });
+/** An event in structured mode, without a subject, which would name another channel; headers of one in binary mode. */
+const EVENT = event("1", { datacontenttype: "application/json", extension: "x", data: { a: [1, null] } });
 const BINARY = { "ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-source": "/s", "ce-time": EVENT.time, "ce-extension": "%41" };
 const STRUCTURED = { "content-type": "application/cloudevents+json" };
 const BATCHED = { "content-type": "application/cloudevents-batch+json" };

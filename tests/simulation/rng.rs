@@ -74,11 +74,12 @@ pub fn is_content(bytes: &[u8], seed: u64, length: u32) -> bool {
         return false;
     }
     let mut word = seed;
-    for chunk in bytes.chunks(8) {
-        if chunk != &word.to_le_bytes()[..chunk.len()] {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for bytes in words {
+        if u64::from_le_bytes(*bytes) != word {
             return false;
         }
         word = word.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;
     }
-    true
+    word.to_le_bytes().starts_with(rest)
 }

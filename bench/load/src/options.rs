@@ -23,6 +23,9 @@ pub struct Options {
     pub during: Duration,
     /// Calls of one connection before the measurement begins.
     pub warm_up: usize,
+    /// How long a connection pauses before each call. workerd looks at other connections only when the one
+    /// that it answered has nothing more to read: without a pause the first few starve the others.
+    pub pause: Duration,
     /// Messages sent before the measurement begins.
     pub prefill: usize,
     /// Hand-overs that are measured.
@@ -60,6 +63,7 @@ impl Options {
             size: 200,
             during: Duration::from_secs(1),
             warm_up: 5,
+            pause: Duration::ZERO,
             prefill: 0,
             count: 50,
             clean_up: false,
@@ -79,6 +83,9 @@ impl Options {
                 "--size" => options.size = value.parse()?,
                 "--seconds" => options.during = Duration::from_secs_f64(value.parse()?),
                 "--warm-up" => options.warm_up = value.parse()?,
+                "--pause-ms" => {
+                    options.pause = Duration::from_secs_f64(value.parse::<f64>()? / 1e3)
+                }
                 "--prefill" => options.prefill = value.parse()?,
                 "--count" => options.count = value.parse()?,
                 "--server-pid" => options.server_pid = Some(value.parse()?),

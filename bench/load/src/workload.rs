@@ -162,36 +162,43 @@ fn repeat(options: &Options) -> Result<(Tally, Duration, Cpu)> {
 
 /// The calls that a connection repeats; false when there was nothing to pull.
 fn step(options: &Options, client: &mut dyn Client, tally: &mut Tally) -> Result<bool> {
-    let began = Instant::now();
+    let mut all_us = 0;
     if options.workload != Workload::Drain {
-        timed(&mut tally.send_us, || client.send())?;
+        let (us, ()) = timed(options.pause, || client.send())?;
+        tally.send_us.push(us);
         tally.messages += options.batch;
+        all_us += us;
     }
     if options.workload != Workload::Send {
-        let pulled = timed(&mut tally.pull_us, || client.pull(0))?;
+        let (us, pulled) = timed(options.pause, || client.pull(0))?;
         if pulled == 0 {
-            tally.pull_us.pop();
             // In a cycle, another connection has this one's messages: it goes on with what it sends next.
             return Ok(options.workload == Workload::Cycle);
         }
-        timed(&mut tally.ack_us, || client.ack())?;
+        tally.pull_us.push(us);
+        all_us += us;
+        let (us, ()) = timed(options.pause, || client.ack())?;
+        tally.ack_us.push(us);
+        all_us += us;
         if options.workload == Workload::Drain {
             tally.messages += pulled;
         }
     }
-    tally.step_us.push(micros(began));
+    tally.step_us.push(all_us);
     Ok(true)
 }
 
-fn timed<T>(us: &mut Vec<u32>, call: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Microseconds that a call took, and what it gave back.
+fn timed<T>(pause: Duration, call: impl FnOnce() -> Result<T>) -> Result<(u32, T)> {
+    if !pause.is_zero() {
+        std::thread::sleep(pause);
+    }
     let began = Instant::now();
     let value = call()?;
-    us.push(micros(began));
-    Ok(value)
-}
-
-fn micros(since: Instant) -> u32 {
-    u32::try_from(since.elapsed().as_micros()).unwrap_or(u32::MAX)
+    Ok((
+        u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX),
+        value,
+    ))
 }
 
 /// Consumers wait, one message is sent, one of them gets it: from the send's first byte until the
