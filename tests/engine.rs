@@ -645,11 +645,22 @@ fn a_delivery_that_never_arrived_is_taken_back_and_does_not_count() {
     desk.send(&["a", "b"]);
     let got = desk.pull(2);
     let lease_ids = [got[0].lease_id.clone()];
-    desk.queue.take_back(&desk.sql, desk.now_ms, &lease_ids).expect("stored");
-    desk.queue.take_back(&desk.sql, desk.now_ms, &lease_ids).expect("stored");
+    desk.queue
+        .take_back(&desk.sql, desk.now_ms, &lease_ids)
+        .expect("stored");
+    desk.queue
+        .take_back(&desk.sql, desk.now_ms, &lease_ids)
+        .expect("stored");
     desk.restart();
     assert_eq!(desk.pulled(5), [first("a")]);
-    assert_eq!(desk.queue.metrics(&desk.sql).expect("readable").counters.delivered, 2);
+    assert_eq!(
+        desk.queue
+            .metrics(&desk.sql)
+            .expect("readable")
+            .counters
+            .delivered,
+        2
+    );
 }
 
 #[test]
@@ -661,7 +672,9 @@ fn of_big_messages_that_came_back_the_longest_ago_is_first() {
         });
     });
     // 8 MB is what one pull brings: some 26 of these.
-    let bodies: Vec<String> = (0..40).map(|n| format!("{n:02}{}", "x".repeat(300_000))).collect();
+    let bodies: Vec<String> = (0..40)
+        .map(|n| format!("{n:02}{}", "x".repeat(300_000)))
+        .collect();
     for body in &bodies {
         desk.send(&[body]);
     }
@@ -673,6 +686,11 @@ fn of_big_messages_that_came_back_the_longest_ago_is_first() {
         desk.settle(&[], &[(got, Some(0))]);
         desk.wait(1);
     }
-    let first: Vec<String> = desk.pull(100).iter().take(3).map(|got| got.body[..2].into()).collect();
+    let first: Vec<String> = desk
+        .pull(100)
+        .iter()
+        .take(3)
+        .map(|got| got.body[..2].into())
+        .collect();
     assert_eq!(first, ["39", "38", "37"]);
 }

@@ -14,9 +14,8 @@ export function batchOf(wanted, size) {
  */
 export async function measure(target, workload, { batch = 1, size = 200, connections = 1, seconds = 0.5, warmUp = 5, prefill = 0, count = 30, queue } = {}) {
   const own = queue ?? await target.newQueue();
-  const pauseMs = connections > 1 ? target.pauseMs ?? 0 : 0;
   const flags = {
-    ...target.flags, 'pause-ms': pauseMs, queue: own.path, workload, batch, size, connections, seconds, prefill, count,
+    ...target.flags, 'pause-ms': target.pauseMs ?? 0, queue: own.path, workload, batch, size, connections, seconds, prefill, count,
     'warm-up': warmUp, 'clean-up': queue ? 'off' : 'on', 'server-pid': target.pid(),
   };
   const printed = await load(['run', ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])]);

@@ -16,10 +16,14 @@ fuzz_target!(|text: &str| {
     Address::parse(Some(one));
     if let Ok(tokens) = Tokens::parse_all(&[one, other]) {
         // A token that the text itself holds would be its own hash's preimage.
-        assert!(tokens.authorize(credentials, None, Permissions::NONE).is_err());
+        assert!(tokens
+            .authorize(credentials, None, Permissions::NONE)
+            .is_err());
     }
     let tokens = Tokens::parse(Some(SECRET)).expect("a list of tokens");
-    assert!(tokens.authorize(credentials, Some(other), Permissions::READ).is_err());
+    assert!(tokens
+        .authorize(credentials, Some(other), Permissions::READ)
+        .is_err());
 
     let settings = |auth: &str, algorithm: &str| EventAccessSettings {
         auth: Some(auth.into()),
@@ -30,7 +34,8 @@ fuzz_target!(|text: &str| {
         ..EventAccessSettings::default()
     };
     for algorithm in ["HS256", "RS256", one] {
-        let Ok(EventAccess::Bearers(bearers)) = EventAccess::parse(&settings("jwt", algorithm)) else {
+        let Ok(EventAccess::Bearers(bearers)) = EventAccess::parse(&settings("jwt", algorithm))
+        else {
             continue;
         };
         if let Ok(presented) = Presented::read(Some(other), bearers.algorithm) {

@@ -28,7 +28,11 @@ fn bodies(body: &[u8]) {
         }
     }
     let key = String::from_utf8_lossy(body).into_owned();
-    taken(send::parse_send(b"{\"body\":1}", JsonBodies::Base64, Some(key)));
+    taken(send::parse_send(
+        b"{\"body\":1}",
+        JsonBodies::Base64,
+        Some(key),
+    ));
 
     if let Some(call) = taken(pull::parse_pull(body)) {
         assert!(call.wait_ms <= limits::MAX_WAIT_MS);

@@ -20,6 +20,7 @@ export const stages = [
   { name: 'kill', command: nodeTests('tests/kill'), counts: nodeCounts, needs: ['build'] },
   { name: 'clients', command: nodeTests('tests/clients'), counts: nodeCounts, needs: ['build'] },
   { name: 'fuzz', command: nodeTests('tests/fuzz'), counts: nodeCounts, needs: ['build'] },
+  { name: 'fuzz-targets', command: cargo('check', '--locked', '--manifest-path', 'fuzz/Cargo.toml', '--no-default-features', '--target-dir', 'target/fuzz'), counts: exitCounts },
   { name: 'bench', command: script('scripts/bench.mjs', '--smoke'), counts: exitCounts, needs: ['build'] },
 ].map((stage) => ({ env: toolEnv, needs: [], ...stage }));
 

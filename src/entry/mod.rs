@@ -45,7 +45,10 @@ struct Settings {
 impl Settings {
     fn read(env: &Env) -> Settings {
         let further = (2..).map_while(|number| setting(env, &format!("{API_TOKENS}_{number}")));
-        let secrets: Vec<String> = setting(env, API_TOKENS).into_iter().chain(further).collect();
+        let secrets: Vec<String> = setting(env, API_TOKENS)
+            .into_iter()
+            .chain(further)
+            .collect();
         Settings {
             tokens: Tokens::parse_all(&secrets),
             home_account: setting(env, HOME_ACCOUNT),

@@ -8,7 +8,6 @@ mod alarm;
 mod directory;
 pub mod internal;
 pub mod line;
-pub mod turns;
 #[cfg(target_arch = "wasm32")]
 mod platform;
 #[cfg(target_arch = "wasm32")]
@@ -17,6 +16,7 @@ mod poll;
 mod queue;
 #[cfg(target_arch = "wasm32")]
 mod sql;
+pub mod turns;
 #[cfg(target_arch = "wasm32")]
 mod wishes;
 

@@ -25,7 +25,9 @@ pub struct OnTheWay(Rc<Turns>);
 impl Drop for OnTheWay {
     fn drop(&mut self) {
         let turns = &self.0;
-        turns.on_the_way.set(turns.on_the_way.get().saturating_sub(1));
+        turns
+            .on_the_way
+            .set(turns.on_the_way.get().saturating_sub(1));
         turns.go_if_all_are_ready();
     }
 }

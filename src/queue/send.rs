@@ -78,9 +78,9 @@ impl Queue {
         request: SendRequest,
     ) -> Result<SendReceipt, SendError> {
         let mut receipts = self.send_together(sql, wall_ms, vec![(*entropy, request)])?;
-        receipts
-            .pop()
-            .ok_or(SendError::Storage(SqlError::Corrupt("a send without a receipt")))
+        receipts.pop().ok_or(SendError::Storage(SqlError::Corrupt(
+            "a send without a receipt",
+        )))
     }
 
     /// Stores the messages of several sends, each with entropy of its own, as if they were one: the

@@ -139,10 +139,11 @@ test(`${INPUTS} inputs that nobody should send, drawn with seed ${SEED}, do no h
 
     for (const { input, answer, fault } of again) {
       const what = `input of round ${round}, ${fault}: ${answer?.status} ${answer?.text.slice(0, 600)}\n${shown(input)}\nThe server said last:\n${log.join("")}`;
-      // Once more and by itself: other work of the machine makes an answer late, or cuts a connection
+      // Again and by itself: other work of the machine makes an answer late, or cuts a connection
       // that was being closed for lack of use. It makes no answer wrong.
       assert.ok(answer === undefined || fault === undefined, what);
-      const second = await attempt(input);
+      let second = await attempt(input);
+      for (let tries = 2; second.is_slow && tries > 0; tries -= 1) second = await attempt(input);
       assert.equal(second.fault, undefined, `${what}\nand then ${second.fault}`);
       assert.ok(!second.is_slow, `${what}\nand then ${second.answer.took_ms} ms`);
       counts[second.answer.status < 400 ? "taken" : "refused"] += 1;

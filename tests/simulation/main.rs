@@ -43,13 +43,7 @@ const FIRST_ENDLESS_SEED: u64 = 1_000_000;
 /// - 1, 2400: a lease id that was taken back twice counted twice
 /// - 37, 1200: a retry while the queue had no consumer dropped the message
 /// - 33, 700: of large messages that had come back those of old blocks were always first
-const REGRESSIONS: [(u64, u64); 5] = [
-    (4, 3_000),
-    (2, 1_200),
-    (1, 2_400),
-    (37, 1_200),
-    (33, 700),
-];
+const REGRESSIONS: [(u64, u64); 5] = [(4, 3_000), (2, 1_200), (1, 2_400), (37, 1_200), (33, 700)];
 
 struct Failed {
     seed: u64,

@@ -23,7 +23,7 @@ pub struct Options {
     pub during: Duration,
     /// Calls of one connection before the measurement begins.
     pub warm_up: usize,
-    /// How long a connection pauses before each call. workerd looks at other connections only when the one
+    /// How long each of several connections pauses before a call. workerd looks at other connections only when the one
     /// that it answered has nothing more to read: without a pause the first few starve the others.
     pub pause: Duration,
     /// Messages sent before the measurement begins.
