@@ -160,11 +160,10 @@ async fn send(
 
 /// Reads a body; of one that is too large nothing is kept.
 async fn read_body(request: &mut Request) -> std::result::Result<Vec<u8>, EventsError> {
-    let ended = |error| EventsError::from(log_early_end(error));
     let length = header(request, "content-length").and_then(|length| length.parse().ok());
     match length {
         Some(0) => return Ok(Vec::new()),
-        Some(1..=MAX_BODY_BYTES) => return request.bytes().await.map_err(ended),
+        Some(1..=MAX_BODY_BYTES) => return request.bytes().await.map_err(cut_off),
         Some(_) => {
             read_away(request).await;
             return Err(EventsError::BodyTooLarge);
@@ -178,7 +177,7 @@ async fn read_body(request: &mut Request) -> std::result::Result<Vec<u8>, Events
     let mut body = Vec::new();
     let mut length = 0usize;
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(ended)?;
+        let chunk = chunk.map_err(cut_off)?;
         length = length.saturating_add(chunk.len());
         if length > LONGEST_READ_AWAY_BYTES {
             break;
@@ -194,12 +193,10 @@ async fn read_body(request: &mut Request) -> std::result::Result<Vec<u8>, Events
     }
 }
 
-fn log_early_end(error: worker::Error) -> crate::rest::ApiError {
-    log(
-        crate::rest::ApiError::Unreachable,
-        "a body ended early",
-        &error,
-    )
+/// A body that can't be read to its end: the client broke off, or sent what is no HTTP.
+fn cut_off(error: worker::Error) -> EventsError {
+    worker::console_error!("a body ended early: {error:?}");
+    EventsError::InvalidEvent("the body ended early".into())
 }
 
 fn json(value: &impl Serialize) -> std::result::Result<Vec<u8>, EventsError> {

@@ -3,8 +3,8 @@
 use super::alarm::Alarm;
 use super::internal::{self, Channel, Configuration, Resolved};
 use super::platform::{
-    answer_response, failed, fetch_in_time, internal_request, log, now_ms, queue_names,
-    random_bytes, stub, told, Deadline, QUEUE,
+    answer_response, body_cut_off, failed, fetch_in_time, internal_request, log, now_ms,
+    queue_names, random_bytes, stub, told, Deadline, QUEUE,
 };
 use super::sql::{ObjectSql, Usage};
 use crate::access::{AccessError, QueueNames};
@@ -80,10 +80,7 @@ impl DirectoryObject {
         let url = request.url().map_err(failed)?;
         let method = request.method().to_string();
         let names = queue_names(request)?;
-        let body = request
-            .bytes()
-            .await
-            .map_err(|error| log(ApiError::Unreachable, "a body ended early", &error))?;
+        let body = request.bytes().await.map_err(body_cut_off)?;
         self.alarm
             .look_up(&self.state.storage())
             .await

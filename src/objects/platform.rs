@@ -133,6 +133,12 @@ pub fn failed(error: impl std::fmt::Debug) -> ApiError {
     log(ApiError::Internal, "failed", &error)
 }
 
+/// A body that can't be read to its end: the client broke off, or sent what is no HTTP.
+pub fn body_cut_off(error: worker::Error) -> ApiError {
+    let why = "it ended early".to_owned();
+    log(ApiError::MalformedBody { why }, "a body", &error)
+}
+
 /// The error that a client is told; what it isn't told goes to the log.
 pub fn told<E: Into<ApiError> + std::fmt::Debug>(error: E) -> ApiError {
     let why = format!("{error:?}");

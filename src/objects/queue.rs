@@ -4,9 +4,9 @@ use super::alarm::Alarm;
 use super::internal::{self, Configuration, EventSend, Handover, Resolved};
 use super::line::{Line, ANSWER_WITHIN_MS};
 use super::platform::{
-    answer_response, counts_rows, failed, fetch_in_time, internal_request, json_bodies, log,
-    now_ms, queue_names, random_bytes, read_json, ready_again, stub, told, Deadline, DIRECTORY,
-    QUEUE,
+    answer_response, body_cut_off, counts_rows, failed, fetch_in_time, internal_request,
+    json_bodies, log, now_ms, queue_names, random_bytes, read_json, ready_again, stub, told,
+    Deadline, DIRECTORY, QUEUE,
 };
 use super::poll::{answer_when_there, answer_with, Found, Wish};
 use super::sql::{ObjectSql, Usage};
@@ -126,10 +126,7 @@ impl Host {
         let path = request.path();
         let method = request.method().to_string();
         let key = request.headers().get(IDEMPOTENCY_KEY).ok().flatten();
-        let body = request
-            .bytes()
-            .await
-            .map_err(|error| log(ApiError::Unreachable, "a body ended early", &error))?;
+        let body = request.bytes().await.map_err(body_cut_off)?;
         self.alarm
             .look_up(&self.storage)
             .await
@@ -436,10 +433,14 @@ impl Host {
     }
 
     async fn destroy(&self) -> Result<Answer, ApiError> {
-        self.queue.take();
         let storage = &self.storage;
         self.alarm.next(storage, None).await.map_err(failed)?;
-        storage.delete_all().await.map_err(failed)?;
+        // Others run while this waits, and may have opened the queue: before its tables go, and
+        // after.
+        self.queue.take();
+        let deleted = storage.delete_all().await;
+        self.queue.take();
+        deleted.map_err(failed)?;
         Ok(Answer::empty())
     }
 

@@ -97,7 +97,11 @@ fn fill(options: &Options) -> Result<()> {
                 scope.spawn(|| {
                     let mut client = connect(options, batch)?;
                     while next.fetch_add(1, Ordering::Relaxed) < calls {
-                        client.send()?;
+                        if timed(options.pause, || client.send()).is_err() {
+                            // workerd closes a connection that it has not looked at for five seconds.
+                            client = connect(options, batch)?;
+                            client.send()?;
+                        }
                     }
                     Result::Ok(())
                 })
