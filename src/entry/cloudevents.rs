@@ -10,7 +10,7 @@ use crate::cloudevents::receive::{encode_drained, encode_received};
 use crate::cloudevents::{answer, query as parameters, route, send, Endpoint, EventsError};
 use crate::objects::internal::{self, Channel, EventSend, Resolved};
 use crate::objects::{
-    answer_response, failed, fetch_in_time, internal_request, json_bodies, log, now_ms,
+    answer_response, failed, fetch_in_time, internal_request, json_bodies, now_ms,
     queue_object_name, random_bytes, read_json, stub, Deadline, DIRECTORY, QUEUE,
 };
 use crate::queue::SendReceipt;
