@@ -33,7 +33,7 @@ export async function drawGrowth(folder, { connections, sizes, backlog }) {
     points: sizes.map(({ target, at, messages_per_s: speed }) => ({ target, x: at, y: speed })),
   });
   await draw(folder, 'growth-backlog', {
-    title: 'A pull of 10 messages', x: 'messages waiting', y: 'ms (p50)',
+    title: 'A pull of 10 messages', x: 'messages waiting', y: 'milliseconds (p50)',
     points: backlog.map(({ target, waiting, pull_ms: ms }) => ({ target, x: waiting, y: ms })),
   });
 }
@@ -50,6 +50,7 @@ function specification({ title, x, y, points }, { background, text, line }) {
   const values = points.map((point) => ({ ...point, target: shownNames[point.target] ?? point.target }));
   const names = Object.keys(colours).filter((name) => values.some(({ target }) => target === name));
   const steps = [...new Set(values.map((point) => point.x))];
+  const marks = marksAround(values.map((point) => point.y));
   return {
     $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
     title: { text: title, anchor: 'start', fontSize: 15, fontWeight: 600 },
@@ -60,17 +61,28 @@ function specification({ title, x, y, points }, { background, text, line }) {
     mark: { type: 'line', point: { size: 36, filled: true }, strokeWidth: 2 },
     encoding: {
       x: { field: 'x', type: 'quantitative', title: x, scale: { type: 'log', nice: false }, axis: { values: steps, format: '~s', grid: false } },
-      y: { field: 'y', type: 'quantitative', title: y, scale: { type: 'log' }, axis: { format: '~s', tickCount: 6 } },
+      y: { field: 'y', type: 'quantitative', title: y, scale: { type: 'log', domain: [marks[0], marks.at(-1)] }, axis: { values: marks, labelExpr: 'datum.value < 1 ? format(datum.value, "~g") : format(datum.value, "~s")' } },
       color: { field: 'target', type: 'nominal', title: null, scale: { domain: names, range: names.map((each) => colours[each]) } },
-      strokeWidth: { condition: { test: "datum.target === 'pullq'", value: 3.5 }, value: 1.75 },
     },
     config: {
       background,
       font: 'system-ui, sans-serif',
       title: { color: text },
       axis: { labelColor: text, titleColor: text, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: 'normal', labelFontSize: 12, titleFontSize: 12 },
-      legend: { labelColor: text, labelFontSize: 12, symbolType: 'stroke', symbolStrokeWidth: 3 },
+      legend: { labelColor: text, labelFontSize: 12, labelLimit: 240, symbolType: 'stroke', symbolStrokeWidth: 3 },
       view: { stroke: null },
     },
   };
+}
+
+/** 1, 2, 5, 10, 20, … from below the smallest number to above the greatest. */
+function marksAround(numbers) {
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
+  const all = [];
+  for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); power += 1) {
+    all.push(...[1, 2, 5].map((digit) => Number((digit * 10 ** power).toPrecision(1))));
+  }
+  const first = all.findLastIndex((mark) => mark <= least);
+  const last = all.findIndex((mark) => mark >= most);
+  return all.slice(first, last + 1);
 }

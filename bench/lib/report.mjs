@@ -55,7 +55,7 @@ export function budgetTable(budgets) {
 }
 
 function table(head, rows) {
-  const widths = head.map((_, at) => Math.max(...[head, ...rows].map((row) => row[at].length)));
+  const widths = head.map((_, at) => Math.max(...[head, ...rows].map((row) => row[at]?.length ?? 0)));
   const line = (row) => row.map((text, at) => (at === 0 || /[a-zA-Z]{3}/.test(text) ? text.padEnd(widths[at]) : text.padStart(widths[at]))).join('  ').trimEnd();
   return [line(head), widths.map((width) => '─'.repeat(width)).join('  '), ...rows.map(line)].join('\n');
 }

@@ -38,7 +38,7 @@ pub fn connect(options: &Options, batch: usize) -> Result<Box<dyn Client>> {
     let body = body(options.size);
     Ok(match options.target.as_str() {
         "queue" => Box::new(http::Queue::connect(options, &body, batch)?),
-        "bare" => Box::new(http::Bare::connect(options, &body)?),
+        "bare" => Box::new(http::Bare::connect(options, &body, batch)?),
         "beanstalkd" => Box::new(beanstalkd::Tube::connect(options, &body, batch)?),
         "nats" => Box::new(nats::JetStream::connect(options, &body, batch)?),
         "postgres" => Box::new(postgres::Pgmq::connect(options, &body, batch)?),

@@ -50,17 +50,8 @@ impl Head {
 impl Queue {
     pub fn connect(options: &Options, body: &str, batch: usize) -> Result<Queue> {
         let head = Head::new(options);
-        let message = format!(r#"{{"body":"{body}","content_type":"text"}}"#);
-        let send = match batch {
-            1 => head.request("/messages", &message),
-            _ => {
-                let messages = vec![message; batch].join(",");
-                head.request(
-                    "/messages/batch",
-                    &format!(r#"{{"messages":[{messages}]}}"#),
-                )
-            }
-        };
+        let (call, message) = send_call(body, batch);
+        let send = head.request(call, &message);
         Ok(Queue {
             connection: Connection::open(&options.address)?,
             send,
@@ -127,7 +118,7 @@ impl Client for Queue {
     }
 }
 
-/// An object that takes one POST.
+/// An object that takes one POST: what a send would have as its body.
 pub struct Bare {
     connection: Connection,
     send: Vec<u8>,
@@ -135,8 +126,8 @@ pub struct Bare {
 }
 
 impl Bare {
-    pub fn connect(options: &Options, body: &str) -> Result<Bare> {
-        let message = format!(r#"{{"body":"{body}","content_type":"text"}}"#);
+    pub fn connect(options: &Options, body: &str, batch: usize) -> Result<Bare> {
+        let (_, message) = send_call(body, batch);
         Ok(Bare {
             connection: Connection::open(&options.address)?,
             send: Head::new(options).request("", &message),
@@ -157,6 +148,18 @@ impl Client for Bare {
 
     fn ack(&mut self) -> Result<()> {
         Err("a bare object has nothing to acknowledge".into())
+    }
+}
+
+/// The call that sends so many messages, below the queue's path, and its body.
+fn send_call(body: &str, batch: usize) -> (&'static str, String) {
+    let message = format!(r#"{{"body":"{body}","content_type":"text"}}"#);
+    match batch {
+        1 => ("/messages", message),
+        _ => {
+            let messages = vec![message; batch].join(",");
+            ("/messages/batch", format!(r#"{{"messages":[{messages}]}}"#))
+        }
     }
 }
 
