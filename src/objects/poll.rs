@@ -79,16 +79,7 @@ impl Drop for Poll {
 
 /// An answer that waits for messages up to `wait_ms`.
 pub fn answer_when_there(host: &Rc<Host>, wish: Rc<dyn Wish>, wait_ms: u64) -> Result<Response> {
-    let now_ms = now_ms();
-    let poll = Poll {
-        host: Rc::clone(host),
-        waiter: host.line().join(now_ms),
-        wish,
-        deadline_ms: now_ms.saturating_add(wait_ms),
-        stage: Stage::Wait,
-        lease_ids: Rc::new(Vec::new()),
-        fate: Rc::new(Cell::new(Fate::Open)),
-    };
+    let poll = Poll::new(host, wish, wait_ms);
     host.call_next();
     ResponseBuilder::new()
         .with_header("content-type", "application/json")?
@@ -97,17 +88,7 @@ pub fn answer_when_there(host: &Rc<Host>, wish: Rc<dyn Wish>, wait_ms: u64) -> R
 
 /// An answer whose messages were taken already, and which says when it has arrived.
 pub fn answer_with(host: &Rc<Host>, wish: Rc<dyn Wish>, found: Found) -> Result<Response> {
-    let now_ms = now_ms();
-    let mut poll = Poll {
-        host: Rc::clone(host),
-        waiter: host.line().join(now_ms),
-        wish,
-        deadline_ms: now_ms,
-        stage: Stage::Answered,
-        lease_ids: Rc::new(Vec::new()),
-        fate: Rc::new(Cell::new(Fate::Open)),
-    };
-    host.line().leave(&poll.waiter);
+    let mut poll = Poll::new(host, wish, 0);
     let body = poll.hand_over(found);
     let first = futures_util::stream::once(async { Ok::<_, Error>(body) });
     let rest = unfold(poll, next_chunk);
@@ -122,6 +103,20 @@ async fn next_chunk(mut poll: Poll) -> Option<(Result<Vec<u8>>, Poll)> {
 }
 
 impl Poll {
+    /// A poll in line, until it leaves with an answer.
+    fn new(host: &Rc<Host>, wish: Rc<dyn Wish>, wait_ms: u64) -> Poll {
+        let now_ms = now_ms();
+        Poll {
+            host: Rc::clone(host),
+            waiter: host.line().join(now_ms),
+            wish,
+            deadline_ms: now_ms.saturating_add(wait_ms),
+            stage: Stage::Wait,
+            lease_ids: Rc::new(Vec::new()),
+            fate: Rc::new(Cell::new(Fate::Open)),
+        }
+    }
+
     async fn next(&mut self) -> Option<Result<Vec<u8>>> {
         self.waiter.show(now_ms());
         loop {

@@ -247,16 +247,21 @@ impl Host {
         })
     }
 
+    /// What `judge` says of the queue's name; needs no table where the queue is in memory.
+    fn by_name(&self, judge: impl Fn(&str) -> bool) -> Result<bool, ApiError> {
+        let judge = |queue: &Queue| judge(&queue.config().queue_name);
+        let known = self.queue.borrow().as_ref().map(judge);
+        match known {
+            Some(judged) => Ok(judged),
+            None => self.operate(Plane::Messages, |queue, _, _| {
+                Ok::<_, SqlError>(judge(queue))
+            }),
+        }
+    }
+
     /// Refuses a channel that this queue is not, or is no longer since it was renamed.
     fn check_channel(&self, channel: &str) -> Result<(), ApiError> {
-        let is_this = |queue: &Queue| queue.config().queue_name == channel;
-        let known = self.queue.borrow().as_ref().map(is_this);
-        let is_this = match known {
-            Some(is_this) => is_this,
-            None => self.operate(Plane::Messages, |queue, _, _| {
-                Ok::<_, SqlError>(is_this(queue))
-            })?,
-        };
+        let is_this = self.by_name(|name| name == channel)?;
         match is_this {
             true => Ok(()),
             false => Err(ApiError::QueueNotFound(Plane::Messages)),
@@ -456,10 +461,7 @@ impl Host {
         if names.allow_all() {
             return Ok(());
         }
-        let allowed = self.operate(Plane::Messages, |queue, _, _| {
-            Ok::<_, SqlError>(names.allow(&queue.config().queue_name))
-        });
-        match allowed {
+        match self.by_name(|name| names.allow(name)) {
             Ok(true) => Ok(()),
             _ => Err(AccessError::Insufficient.into()),
         }
