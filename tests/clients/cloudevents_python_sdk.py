@@ -9,7 +9,6 @@ Prints a JSON object a line, {"name", "failure"}, for each check; ends with 1 if
 import itertools
 import json
 import sys
-import traceback
 from datetime import datetime, timezone
 
 import requests
@@ -18,6 +17,8 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent as CoreEvent
 from cloudevents.v1 import conversion
 from cloudevents.v1.http import CloudEvent, from_json
+
+from checks import run
 
 BASE_URL = sys.argv[1]
 numbers = itertools.count(1)
@@ -174,18 +175,5 @@ CHECKS = [
 ]
 
 
-def main():
-    failed = False
-    for check in CHECKS:
-        failure = None
-        try:
-            check()
-        except Exception:
-            failure = traceback.format_exc()
-            failed = True
-        print(json.dumps({"name": check.__name__.replace("_", " "), "failure": failure}), flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(CHECKS))

@@ -14,10 +14,11 @@ import json
 import re
 import sys
 import time
-import traceback
 
 import cloudflare
 from cloudflare import AsyncCloudflare, Cloudflare
+
+from checks import run
 
 BASE_URL, TOKEN, ACCOUNT = sys.argv[1:4]
 UNKNOWN_ID = "0" * 32
@@ -401,18 +402,5 @@ CHECKS = [
 ]
 
 
-def main():
-    failed = False
-    for check in CHECKS:
-        failure = None
-        try:
-            check()
-        except Exception:
-            failure = traceback.format_exc()
-            failed = True
-        print(json.dumps({"name": check.__name__.replace("_", " "), "failure": failure}), flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(CHECKS))
