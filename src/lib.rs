@@ -7,6 +7,7 @@
 //! - [`wire`]: what both of these share
 //! - [`access`]: who may do what
 //! - [`directory`]: an account's queues, their names and settings
+//! - [`overview`]: all queues of an account at a glance, for the console and for Prometheus
 //! - [`objects`]: the Durable Objects, one for each queue, one directory for each account
 //! - [`entry`]: the Worker's entry: authenticate, route, hand on
 
@@ -29,6 +30,7 @@ pub mod directory;
 #[cfg(target_arch = "wasm32")]
 mod entry;
 pub mod objects;
+pub mod overview;
 pub mod queue;
 pub mod rest;
 pub mod wire;

@@ -3,8 +3,8 @@
 
 use pullq::queue;
 use pullq::queue::{
-    Config, Consumer, Extension, NewMessage, PullError, PullRequest, Queue, Retry, SendRequest,
-    Settings, Settlement,
+    Config, Consumer, Extension, NewMessage, PullError, PullRequest, Queue, RedriveError,
+    RedriveRequest, RedriveState, Retry, SendRequest, Settings, Settlement,
 };
 
 mod sqlite;
@@ -693,4 +693,193 @@ fn of_big_messages_that_came_back_the_longest_ago_is_first() {
         .map(|got| got.body[..2].into())
         .collect();
     assert_eq!(first, ["39", "38", "37"]);
+}
+
+#[test]
+fn dead_letters_go_back_to_where_they_died_and_what_never_died_stays() {
+    let mut dead = Desk::new();
+    dead.send(&["stays"]);
+    dead.wait(S);
+    let mut source = Desk::with(|config| {
+        config.consumer = Some(Consumer {
+            max_retries: 0,
+            dead_letter_queue: Some("orders".into()),
+            ..Consumer::default()
+        });
+        config.queue_name = "source".into();
+    });
+    source.send(&["a", "b"]);
+    source.try_pull(2, 1).expect("messages");
+    source.wait(S);
+    source
+        .queue
+        .tick(&source.sql, source.now_ms)
+        .expect("swept");
+    move_all(&mut source, "source", &mut dead);
+    dead.send(&["never died either"]);
+
+    let begun = dead
+        .queue
+        .start_redrive(&dead.sql, dead.now_ms, RedriveRequest::default())
+        .expect("begun");
+    assert_eq!((begun.state, begun.to_move), (RedriveState::Running, 4));
+    assert_eq!(
+        dead.queue
+            .start_redrive(&dead.sql, dead.now_ms, RedriveRequest::default()),
+        Err(RedriveError::Running)
+    );
+    dead.queue.tick(&dead.sql, dead.now_ms).expect("taken");
+    dead.restart();
+    move_all(&mut dead, "orders", &mut source);
+    dead.queue.tick(&dead.sql, dead.now_ms).expect("ended");
+    let done = dead.queue.redrive().expect("a redrive");
+    assert_eq!(
+        (done.state, done.moved, done.skipped, done.ended_ms),
+        (RedriveState::Completed, 2, 2, Some(dead.now_ms))
+    );
+    let again = source.pull(5);
+    let bodies: Vec<&str> = again.iter().map(|got| got.body.as_str()).collect();
+    assert_eq!(bodies, ["a", "b"]);
+    // They begin anew.
+    assert!(again
+        .iter()
+        .all(|got| got.attempts == 1 && got.death.is_none()));
+    assert_eq!(dead.pulled(5), [first("stays"), first("never died either")]);
+    let counters = dead.queue.metrics(&dead.sql).expect("readable").counters;
+    assert_eq!((counters.redriven, counters.dead_lettered), (2, 0));
+}
+
+#[test]
+fn a_redrive_keeps_its_rate_and_stops_when_it_is_told_to() {
+    let mut desk = Desk::new();
+    let mut other = Desk::with(|config| config.queue_name = "other".into());
+    for _ in 0..30 {
+        desk.send(&["x"]);
+    }
+    let request = RedriveRequest {
+        destination: Some("other".into()),
+        messages_per_second: Some(10),
+        refs: None,
+    };
+    desk.queue
+        .start_redrive(&desk.sql, desk.now_ms, request)
+        .expect("begun");
+    for _ in 0..5 {
+        desk.queue.tick(&desk.sql, desk.now_ms).expect("taken");
+        move_all(&mut desk, "orders", &mut other);
+        // Not yet: two a fifth of a second.
+        desk.wait(199);
+        desk.queue.tick(&desk.sql, desk.now_ms).expect("waits");
+        assert_eq!(desk.queue.next_transfer(&desk.sql), Ok(None));
+        assert_eq!(desk.queue.next_event_in_ms(), Some(1));
+        desk.wait(1);
+    }
+    let stopped = desk
+        .queue
+        .stop_redrive(&desk.sql, desk.now_ms)
+        .expect("stored")
+        .expect("a redrive");
+    assert_eq!((stopped.state, stopped.moved), (RedriveState::Stopped, 10));
+    desk.wait(S);
+    desk.queue.tick(&desk.sql, desk.now_ms).expect("nothing");
+    assert_eq!(desk.queue.next_transfer(&desk.sql), Ok(None));
+    assert_eq!(
+        (desk.queue.backlog_count(), other.queue.backlog_count()),
+        (20, 10)
+    );
+}
+
+#[test]
+fn only_the_chosen_messages_are_redriven_wherever_they_stand() {
+    let mut desk = Desk::new();
+    let mut other = Desk::with(|config| config.queue_name = "other".into());
+    desk.send(&["a", "b", "c", "d"]);
+    let peeked = desk
+        .queue
+        .peek(&desk.sql, desk.now_ms, 4)
+        .expect("readable");
+    let leased = desk.pull(1);
+    let refs = [&peeked[0], &peeked[2]].map(|message| message.reference.clone());
+    let request = RedriveRequest {
+        destination: Some("other".into()),
+        messages_per_second: None,
+        refs: Some(refs.into_iter().chain(["no ref".into()]).collect()),
+    };
+    desk.queue
+        .start_redrive(&desk.sql, desk.now_ms, request)
+        .expect("begun");
+    desk.queue.tick(&desk.sql, desk.now_ms).expect("taken");
+    // What moves is not delivered, and the one that is out stays its consumer's.
+    assert_eq!(desk.pulled(5), [first("b"), first("d")]);
+    move_all(&mut desk, "orders", &mut other);
+    desk.queue.tick(&desk.sql, desk.now_ms).expect("ended");
+    let done = desk.queue.redrive().expect("a redrive");
+    assert_eq!(
+        (done.state, done.to_move, done.moved, done.skipped),
+        (RedriveState::Completed, 2, 1, 2)
+    );
+    assert_eq!(desk.ack(&[&leased[0]]).acknowledged, 1);
+    assert_eq!(other.pulled(5), [first("c")]);
+}
+
+#[test]
+fn a_queue_can_not_be_redriven_to_itself() {
+    let mut desk = Desk::new();
+    let request = RedriveRequest {
+        destination: Some("orders".into()),
+        ..RedriveRequest::default()
+    };
+    assert_eq!(
+        desk.queue.start_redrive(&desk.sql, desk.now_ms, request),
+        Err(RedriveError::OwnDestination)
+    );
+    assert_eq!(desk.queue.redrive(), None);
+}
+
+#[test]
+fn the_last_hour_is_kept_minute_by_minute_across_restarts() {
+    let mut desk = Desk::new();
+    let minute = |at_ms: u64| at_ms - at_ms % 60_000;
+    let mut expected = vec![];
+    for count in 1..=3u64 {
+        desk.send(&["a", "b"]);
+        expected.push((minute(desk.now_ms), 2 * count));
+        desk.restart();
+        desk.wait(60 * S);
+    }
+    let shown = |desk: &mut Desk| -> Vec<(u64, u64)> {
+        let history = desk.queue.history(&desk.sql, desk.now_ms);
+        let minutes = history.expect("readable").into_iter();
+        minutes
+            .map(|minute| (minute.began_ms, minute.counters.sent))
+            .collect()
+    };
+    // The first is what was before the first send, in the same minute.
+    expected.push((minute(desk.now_ms), 6));
+    assert_eq!(shown(&mut desk), expected);
+    // Two hours later one older minute is left to compare with.
+    desk.wait(2 * 60 * 60 * S);
+    let last = expected[2];
+    assert_eq!(shown(&mut desk), [last, (minute(desk.now_ms), 6)]);
+    desk.send(&["c"]);
+    assert_eq!(shown(&mut desk), [last, (minute(desk.now_ms), 7)]);
+}
+
+/// Carries out every move of `from`, which all go to `to`.
+fn move_all(from: &mut Desk, source: &str, to: &mut Desk) {
+    while let Some(transfer) = from.queue.next_transfer(&from.sql).expect("readable") {
+        assert_eq!(transfer.destination, to.queue.config().queue_name);
+        to.queue
+            .receive(
+                &to.sql,
+                from.now_ms,
+                source,
+                transfer.number,
+                &transfer.messages,
+            )
+            .expect("stored");
+        from.queue
+            .transferred(&from.sql, from.now_ms, transfer.number)
+            .expect("stored");
+    }
 }

@@ -31,6 +31,9 @@ pub struct Permissions {
     pub write: bool,
 }
 
+const READ: &str = "queues:read";
+const WRITE: &str = "queues:write";
+
 impl Permissions {
     pub const NONE: Permissions = Permissions::new(false, false);
     pub const READ: Permissions = Permissions::new(true, false);
@@ -39,6 +42,13 @@ impl Permissions {
 
     const fn new(read: bool, write: bool) -> Permissions {
         Permissions { read, write }
+    }
+
+    /// The rights as a token in the secret names them.
+    pub fn names(self) -> Vec<&'static str> {
+        let rights = [(self.read, READ), (self.write, WRITE)];
+        let held = rights.into_iter().filter(|(held, _)| *held);
+        held.map(|(_, name)| name).collect()
     }
 
     /// Whether these rights are enough where `need` is needed.
@@ -261,8 +271,8 @@ fn token(text: TokenText) -> Result<Token, &'static str> {
     let mut permissions = Permissions::NONE;
     for name in &text.permissions {
         match name.as_str() {
-            "queues:read" => permissions.read = true,
-            "queues:write" => permissions.write = true,
+            READ => permissions.read = true,
+            WRITE => permissions.write = true,
             _ => return Err("permissions has something other than queues:read and queues:write"),
         }
     }

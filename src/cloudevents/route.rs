@@ -16,6 +16,17 @@ pub enum Endpoint {
     AckAll,
 }
 
+impl Endpoint {
+    /// What is asked, for logs.
+    pub fn operation(self) -> &'static str {
+        match self {
+            Endpoint::Send => "sendEvents",
+            Endpoint::Receive => "receiveEvents",
+            Endpoint::AckAll => "drainChannel",
+        }
+    }
+}
+
 /// Whether a path is this face's.
 pub fn is_ours(path: &str) -> bool {
     path.strip_prefix(PREFIX)

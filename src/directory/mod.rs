@@ -16,15 +16,21 @@
 //! A queue that is creating or deleting is shown to nobody. Creating a name that is creating goes on
 //! with the same queue; a name is free again as soon as its queue is deleting.
 
+mod states;
+
 use crate::queue::{Config, Consumer, Flow, Row, Settings, Sql, SqlError, Value};
 use thiserror::Error;
 
 /// Queues an account can have. Cloudflare's limits page: 10,000.
 pub const MAX_QUEUES: u64 = 10_000;
 
-/// The table, and an index over what is pending. `seq` is the order of creation, which is the order
-/// of lists; `name` is NULL while a queue is deleting.
-pub const SCHEMA: [&str; 2] = [
+/// The tables, and an index over what is pending.
+///
+/// - `queue`: `seq` is the order of creation, which is the order of lists; `name` is NULL while a
+///   queue is deleting.
+/// - `state`: how a queue stood when it was asked at `at_ms`, as JSON, and whether it has done
+///   something since.
+pub const SCHEMA: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS queue (
         seq INTEGER PRIMARY KEY,
         queue_id TEXT NOT NULL UNIQUE,
@@ -39,6 +45,11 @@ pub const SCHEMA: [&str; 2] = [
         consumer_created_ms INTEGER,
         consumer TEXT)",
     "CREATE INDEX IF NOT EXISTS queue_pending ON queue (seq) WHERE pending = 1",
+    "CREATE TABLE IF NOT EXISTS state (
+        queue_id TEXT PRIMARY KEY,
+        changed INTEGER NOT NULL,
+        at_ms INTEGER NOT NULL,
+        state TEXT) WITHOUT ROWID",
 ];
 
 /// A queue as the directory knows it.
@@ -368,6 +379,7 @@ impl<'a, S: Sql> Directory<'a, S> {
 
     /// Forgets a queue that is deleting, after its object has deleted all it had.
     pub fn finish_delete(&self, queue_id: &str) -> Result<(), SqlError> {
+        self.forget_state(queue_id)?;
         self.sql.execute(
             "DELETE FROM queue WHERE queue_id = ? AND state = 'deleting'",
             vec![text(queue_id)],

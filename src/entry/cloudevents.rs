@@ -1,7 +1,7 @@
 //! The CloudEvents face: who asks, for which channel, and then its queue's object.
 
 use super::signature;
-use super::{header, method, query, read_away, setting, LONGEST_READ_AWAY_BYTES};
+use super::{header, method, read_away, setting, LONGEST_READ_AWAY_BYTES};
 use crate::access::jwt::{
     Client, EventAccess, EventAccessError, EventAccessSettings, Presented, Right,
 };
@@ -11,7 +11,8 @@ use crate::cloudevents::{answer, query as parameters, route, send, Endpoint, Eve
 use crate::objects::internal::{self, Channel, EventSend, Resolved};
 use crate::objects::{
     answer_response, failed, fetch_in_time, internal_request, json_bodies, now_ms,
-    queue_object_name, random_bytes, read_json, stub, Deadline, DIRECTORY, QUEUE,
+    query as request_query, queue_object_name, random_bytes, read_json, stub, Deadline, DIRECTORY,
+    QUEUE,
 };
 use crate::queue::SendReceipt;
 use crate::rest::Id;
@@ -56,7 +57,7 @@ pub async fn respond(request: Request, env: &Env) -> Result<Response> {
 
 async fn serve(request: Request, env: &Env) -> std::result::Result<Response, Stop> {
     let endpoint = route::route(&method(&request), &request.path())?;
-    let query = query(&request)?;
+    let query = request_query(&request);
     let settings = settings(env);
     let (access, account) = settings.open.as_ref().map_err(Clone::clone)?;
     let caller = authenticate(&request, access).await?;

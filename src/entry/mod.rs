@@ -1,15 +1,18 @@
 //! The Worker's entry: authenticate, route, hand the request on, its body unread. The CloudEvents face
-//! has its own: a channel can stand in the body.
+//! has its own: a channel can stand in the body. So have the console and `/metrics`.
 
 mod cloudevents;
+mod console;
+mod log;
+mod metrics;
 mod signature;
 
 use crate::access::attempts::{Address, Attempts, DEFAULT_MAX_WRONG};
-use crate::access::{AccessError, Credentials, Grant, Tokens};
+use crate::access::{AccessError, Credentials, Grant, Permissions, Tokens};
 use crate::cloudevents::route;
 use crate::objects::{
-    answer_response, failed, fetch_in_time, now_ms, queue_object_name, stub, Deadline, DIRECTORY,
-    QUEUE, QUEUE_NAMES,
+    answer_response, failed, fetch_in_time, now_ms, query, queue_object_name, stub, Deadline,
+    DIRECTORY, QUEUE, QUEUE_NAMES,
 };
 use crate::rest::cors::Origins;
 use crate::rest::json::MAX_BODY_BYTES;
@@ -31,6 +34,9 @@ const CORS_ORIGINS: &str = "CORS_ORIGINS";
 /// The setting that says how many wrong tokens in a minute slow an address down; 0 for none.
 const WRONG_TOKENS_PER_MINUTE: &str = "WRONG_TOKENS_PER_MINUTE";
 
+/// The setting that has a line logged for each request: `on`.
+const LOG_REQUESTS: &str = "LOG_REQUESTS";
+
 /// Bytes of a refused body that are read all the same.
 const LONGEST_READ_AWAY_BYTES: usize = 16_000_000;
 
@@ -40,6 +46,7 @@ struct Settings {
     home_account: Option<String>,
     origins: Origins,
     max_wrong: u32,
+    log_requests: bool,
 }
 
 impl Settings {
@@ -56,6 +63,7 @@ impl Settings {
             max_wrong: setting(env, WRONG_TOKENS_PER_MINUTE)
                 .and_then(|number| number.parse().ok())
                 .unwrap_or(DEFAULT_MAX_WRONG),
+            log_requests: setting(env, LOG_REQUESTS).as_deref() == Some("on"),
         }
     }
 }
@@ -73,9 +81,21 @@ fn settings(env: &Env) -> Rc<Settings> {
 #[event(fetch)]
 async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response> {
     let settings = settings(&env);
+    if !settings.log_requests {
+        return fetch_across(request, &env, &settings).await;
+    }
+    let (method, path, began_ms) = (method(&request), request.path(), now_ms());
+    let response = fetch_across(request, &env, &settings).await?;
+    let duration_ms = now_ms().saturating_sub(began_ms);
+    log::Line::of(&method, &path, response.status_code(), duration_ms).write();
+    Ok(response)
+}
+
+/// Answers a request, for pages of other origins too where they may ask.
+async fn fetch_across(request: Request, env: &Env, settings: &Settings) -> Result<Response> {
     let origins = &settings.origins;
     if *origins == Origins::Nobody {
-        return respond(request, &env).await;
+        return respond(request, env, settings).await;
     }
     let origin = header(&request, "origin");
     let preflight = origins.preflight(
@@ -86,7 +106,7 @@ async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response
     );
     let response = match preflight {
         Some(answer) => answer_response(answer)?,
-        None => respond(request, &env).await?,
+        None => respond(request, env, settings).await?,
     };
     // A new list: that of an object's answer can't be changed.
     let headers = Headers::new();
@@ -99,17 +119,29 @@ async fn fetch(request: Request, env: Env, _context: Context) -> Result<Response
     Ok(response.with_headers(headers))
 }
 
-async fn respond(request: Request, env: &Env) -> Result<Response> {
-    if route::is_ours(&request.path()) {
+async fn respond(request: Request, env: &Env, settings: &Settings) -> Result<Response> {
+    let path = request.path();
+    if route::is_ours(&path) {
         return cloudevents::respond(request, env).await;
     }
-    match serve(request, env).await {
+    if console::is_ours(&path) {
+        return console::respond(request, env).await;
+    }
+    let served = match path.as_str() {
+        metrics::PATH => metrics::serve(request, env, settings).await,
+        _ => serve(request, env, settings).await,
+    };
+    match served {
         Ok(response) => Ok(response),
         Err(error) => answer_response(error.into()),
     }
 }
 
-async fn serve(request: Request, env: &Env) -> std::result::Result<Response, ApiError> {
+async fn serve(
+    request: Request,
+    env: &Env,
+    settings: &Settings,
+) -> std::result::Result<Response, ApiError> {
     let route = rest::route::route(&method(&request), &request.path())?;
     if route == Route::Description {
         return answer_response(openapi::answer()).map_err(failed);
@@ -118,10 +150,9 @@ async fn serve(request: Request, env: &Env) -> std::result::Result<Response, Api
         Route::Account { account, .. } => Some(account.as_str()),
         _ => None,
     };
-    let settings = settings(env);
-    let grant = authorize(&request, &settings, account, &route)?;
+    let grant = authorize(&request, settings, account, route.needs())?;
     let Route::Account { account, to } = &route else {
-        return answer_response(about_token(&request, &settings, &route, &grant)?).map_err(failed);
+        return answer_response(about_token(&request, settings, &route, &grant)?).map_err(failed);
     };
     let (binding, name, deadline) = match to {
         AccountRoute::Queue { queue, to } if is_for_the_queue(to) => (
@@ -132,7 +163,7 @@ async fn serve(request: Request, env: &Env) -> std::result::Result<Response, Api
         AccountRoute::CreateSubscription => return Err(ApiError::SubscriptionsUnsupported),
         AccountRoute::Subscription => return Err(ApiError::SubscriptionNotFound),
         AccountRoute::ListSubscriptions => {
-            let page = parse_subscriptions(&query(&request)?)?;
+            let page = parse_subscriptions(&query(&request))?;
             return answer_response(Answer::list::<()>(&[], page, 0)).map_err(failed);
         }
         _ => (DIRECTORY, account.to_string(), Deadline::PROMPT),
@@ -157,14 +188,14 @@ fn about_token(
     let account = accounts::account_of(grant.account.as_deref(), home);
     match route {
         Route::ListAccounts => {
-            let page = parse_page(&query(request)?)?;
+            let page = parse_page(&query(request))?;
             Ok(accounts::encode_accounts(account.as_ref(), page))
         }
         Route::ListMemberships => {
-            let page = parse_page(&query(request)?)?;
+            let page = parse_page(&query(request))?;
             Ok(accounts::encode_memberships(account.as_ref(), page))
         }
-        Route::VerifyToken => Ok(accounts::encode_verified(&grant.token_name)),
+        Route::VerifyToken => Ok(accounts::encode_verified(grant)),
         Route::Description | Route::Account { .. } => Err(ApiError::UnknownRoute),
     }
 }
@@ -178,11 +209,6 @@ fn header(request: &Request, name: &str) -> Option<String> {
     request.headers().get(name).ok().flatten()
 }
 
-fn query(request: &Request) -> std::result::Result<String, ApiError> {
-    let url = request.url().map_err(failed)?;
-    Ok(url.query().unwrap_or_default().to_owned())
-}
-
 fn setting(env: &Env, name: &str) -> Option<String> {
     env.var(name).ok().map(|value| value.to_string())
 }
@@ -191,7 +217,13 @@ fn setting(env: &Env, name: &str) -> Option<String> {
 fn is_for_the_queue(to: &QueueRoute) -> bool {
     matches!(
         to,
-        QueueRoute::Messages(_) | QueueRoute::Metrics | QueueRoute::PurgeStatus
+        QueueRoute::Messages(_)
+            | QueueRoute::Metrics
+            | QueueRoute::History
+            | QueueRoute::StartRedrive
+            | QueueRoute::RedriveStatus
+            | QueueRoute::StopRedrive
+            | QueueRoute::PurgeStatus
     )
 }
 
@@ -238,7 +270,7 @@ fn authorize(
     request: &Request,
     settings: &Settings,
     account: Option<&str>,
-    route: &Route,
+    needs: Permissions,
 ) -> std::result::Result<Grant, ApiError> {
     let (authorization, email, key) = (
         header(request, "authorization"),
@@ -255,7 +287,7 @@ fn authorize(
             attempts.watch(settings.max_wrong, address, presented, now_ms(), || {
                 tokens
                     .map_err(AccessError::clone)?
-                    .authorize(credentials, account, route.needs())
+                    .authorize(credentials, account, needs)
             })
         })
         .map_err(ApiError::from)
@@ -266,8 +298,12 @@ fn with_grant(request: Request, grant: &Grant) -> std::result::Result<Request, A
     if grant.queues.allow_all() && !request.headers().has(QUEUE_NAMES).map_err(failed)? {
         return Ok(request);
     }
+    with_names(request.clone_mut().map_err(failed)?, grant)
+}
+
+/// Writes into a request of our own which queues a token is good for.
+fn with_names(mut request: Request, grant: &Grant) -> std::result::Result<Request, ApiError> {
     let names = serde_json::to_string(&grant.queues).map_err(failed)?;
-    let mut request = request.clone_mut().map_err(failed)?;
     request
         .headers_mut()
         .and_then(|headers| headers.set(QUEUE_NAMES, &names))

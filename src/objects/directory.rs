@@ -3,18 +3,20 @@
 use super::alarm::Alarm;
 use super::internal::{self, Channel, Configuration, Resolved};
 use super::platform::{
-    answer_response, body_cut_off, failed, fetch_in_time, internal_request, log, now_ms,
-    queue_names, random_bytes, stub, told, Deadline, QUEUE,
+    answer_response, body_cut_off, failed, fetch_in_time, internal_request, log, now_ms, query,
+    queue_names, random_bytes, read_json, stub, told, Deadline, QUEUE,
 };
 use super::sql::{ObjectSql, Usage};
 use crate::access::{AccessError, QueueNames};
 use crate::cloudevents::EventsError;
 use crate::directory::{Directory, Entry, List, Pending, Task, MAX_QUEUES, SCHEMA};
+use crate::overview::{encode_overview, prometheus, Known, QueueState};
 use crate::queue::{Config, Consumer, Settings, Sql, SqlError};
-use crate::rest::page::{parse_list, ListQuery};
+use crate::rest::page::{parse_list, parse_since, ListQuery};
 use crate::rest::{
     self, consumers, queues, AccountRoute, Answer, ApiError, Id, Plane, QueueRoute, Route,
 };
+use futures_util::future::join_all;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use worker::{durable_object, DurableObject, Env, Request, Response, Result, State};
@@ -23,6 +25,10 @@ use worker::{durable_object, DurableObject, Env, Request, Response, Result, Stat
 const PENDING_PER_ALARM: u64 = 50;
 /// What could not be handed to a queue's object is tried again after this.
 const RETRY_MS: u64 = 5_000;
+
+/// Queues that are asked for one look at all: a request of the free plan may make 50 itself
+/// (Workers). Others are asked at the next look, and shown as they stood before.
+const ASKED_AT_ONCE: u64 = 45;
 
 #[durable_object]
 pub struct DirectoryObject {
@@ -77,7 +83,7 @@ struct Call<'a> {
 
 impl DirectoryObject {
     async fn answer(&self, request: &mut Request) -> Result<Answer, ApiError> {
-        let url = request.url().map_err(failed)?;
+        let (path, query) = (request.path(), query(request));
         let method = request.method().to_string();
         let names = queue_names(request)?;
         let body = request.bytes().await.map_err(body_cut_off)?;
@@ -85,21 +91,32 @@ impl DirectoryObject {
             .look_up(&self.state.storage())
             .await
             .map_err(failed)?;
-        if url.path() == internal::RESOLVE {
-            return self.resolve(&body).await;
-        }
-        if url.path() == internal::RESOLVE_CHANNEL {
-            return Ok(match self.resolve_channel(&body).await {
-                Ok(answer) => answer,
-                Err(error) => EventsError::from(error).into(),
-            });
+        match path.as_str() {
+            internal::RESOLVE => return self.resolve(&body).await,
+            internal::RESOLVE_CHANNEL => {
+                return Ok(match self.resolve_channel(&body).await {
+                    Ok(answer) => answer,
+                    Err(error) => EventsError::from(error).into(),
+                });
+            }
+            internal::CHANGED => {
+                let queue_id = String::from_utf8(body).map_err(failed)?;
+                self.operate(|directory| directory.mark_changed(&queue_id))?;
+                return Ok(Answer::empty());
+            }
+            internal::METRICS => {
+                let known = self.known(&names).await?;
+                let account_id = self.state.id().name().unwrap_or_default();
+                return Ok(prometheus::answer(&account_id, &known, now_ms()));
+            }
+            _ => {}
         }
         let call = Call {
             names,
-            query: url.query().unwrap_or_default(),
+            query: &query,
             body: &body,
         };
-        match rest::route::route(&method, url.path())? {
+        match rest::route::route(&method, &path)? {
             Route::Account { to, .. } => self.serve(to, call).await,
             _ => Err(ApiError::UnknownRoute),
         }
@@ -117,6 +134,11 @@ impl DirectoryObject {
                 let query = parse_list(call.query)?;
                 let list = self.list(&query, &call.names)?;
                 Ok(queues::encode_list(&list, query.page))
+            }
+            AccountRoute::Overview => {
+                let since_ms = parse_since(call.query)?;
+                let known = self.known(&call.names).await?;
+                Ok(encode_overview(&known, since_ms, now_ms()))
             }
             AccountRoute::Queue { queue, to } => self.serve_queue(&queue, to, call).await,
             _ => Err(ApiError::UnknownRoute),
@@ -188,9 +210,13 @@ impl DirectoryObject {
                     .await?;
                 Ok(Answer::empty())
             }
-            QueueRoute::Metrics | QueueRoute::PurgeStatus | QueueRoute::Messages(_) => {
-                Err(ApiError::UnknownRoute)
-            }
+            QueueRoute::Metrics
+            | QueueRoute::History
+            | QueueRoute::StartRedrive
+            | QueueRoute::RedriveStatus
+            | QueueRoute::StopRedrive
+            | QueueRoute::PurgeStatus
+            | QueueRoute::Messages(_) => Err(ApiError::UnknownRoute),
         }
     }
 
@@ -208,6 +234,45 @@ impl DirectoryObject {
             total_count: entries.len() as u64,
             entries: entries.into_iter().skip(skip).take(take).collect(),
         })
+    }
+
+    /// The queues that the token is good for, with how they stand. Those that did something since
+    /// they were asked are asked now, so that idle ones sleep on.
+    async fn known(&self, allowed: &QueueNames) -> Result<Vec<Known>, ApiError> {
+        let changed = self.operate(|directory| directory.take_changed(ASKED_AT_ONCE))?;
+        if !changed.is_empty() {
+            let asked = join_all(changed.into_iter().map(|queue_id| async {
+                let state = self.ask(&queue_id).await;
+                (queue_id, state)
+            }));
+            let (mut answers, mut silent) = (Vec::new(), Vec::new());
+            for (queue_id, state) in asked.await {
+                match state {
+                    Ok(state) => answers.push((queue_id, state)),
+                    Err(_) => silent.push(queue_id),
+                }
+            }
+            self.operate(|directory| {
+                directory.remember(&answers, now_ms())?;
+                for queue_id in &silent {
+                    directory.mark_changed(queue_id)?;
+                }
+                Ok::<_, SqlError>(())
+            })?;
+        }
+        let mut known = self.operate(|directory| directory.known())?;
+        known.retain(|known| allowed.allow(&known.entry.name));
+        Ok(known)
+    }
+
+    /// How a queue stands.
+    async fn ask(&self, queue_id: &str) -> Result<QueueState, ApiError> {
+        let account_id = self.state.id().name().unwrap_or_default();
+        let name = internal::queue_object_name(&account_id, queue_id);
+        let object = stub(&self.env, QUEUE, &name)?;
+        let request = internal_request(internal::STATE, &[])?;
+        let mut answer = fetch_in_time(&object, request, Deadline::PROMPT).await?;
+        read_json(&mut answer).await
     }
 
     /// Makes a queue, in the directory and as an object.

@@ -29,6 +29,14 @@ pub const TAKE: &str = "/internal/take";
 /// To a queue's object: remove what is pending. The body is a
 /// [`Drain`](crate::cloudevents::receive::Drain) as JSON, the answer that face's final one.
 pub const DRAIN: &str = "/internal/drain";
+/// To a queue's object: how does the queue stand? The answer is a
+/// [`QueueState`](crate::overview::QueueState) as JSON.
+pub const STATE: &str = "/internal/state";
+/// To a directory: this queue has done something since it was asked how it stands. The body is its
+/// id.
+pub const CHANGED: &str = "/internal/changed";
+/// To a directory: how all queues stand, as Prometheus reads it.
+pub const METRICS: &str = "/internal/metrics";
 /// To a directory: the id of the queue of this name, made where there is none. The body is the
 /// name, the answer [`Resolved`] as JSON.
 pub const RESOLVE: &str = "/internal/resolve";

@@ -14,6 +14,7 @@ mod platform;
 mod poll;
 #[cfg(target_arch = "wasm32")]
 mod queue;
+pub mod report;
 #[cfg(target_arch = "wasm32")]
 mod sql;
 pub mod turns;
@@ -24,7 +25,7 @@ mod wishes;
 pub use self::{
     directory::DirectoryObject,
     platform::{
-        answer_response, failed, fetch_in_time, internal_request, json_bodies, log, now_ms,
+        answer_response, failed, fetch_in_time, internal_request, json_bodies, log, now_ms, query,
         random_bytes, read_json, stub, Deadline, DIRECTORY, QUEUE, QUEUE_NAMES,
     },
     queue::QueueObject,

@@ -120,6 +120,15 @@ pub fn queue_names(request: &Request) -> Result<QueueNames, ApiError> {
     }
 }
 
+/// What stands in a request's URL after the question mark, percent-encoded. The URL comes from the
+/// runtime, so it is a valid one.
+pub fn query(request: &Request) -> String {
+    let url = request.inner().url();
+    let url = url.split_once('#').map_or(url.as_str(), |(url, _)| url);
+    let query = url.split_once('?').map(|(_, query)| query);
+    query.unwrap_or_default().to_owned()
+}
+
 /// Reads another object's answer.
 pub async fn read_json<T: DeserializeOwned>(response: &mut Response) -> Result<T, ApiError> {
     match response.status_code() {

@@ -1,7 +1,7 @@
 //! A queue's object: one queue in one Durable Object.
 
 use super::alarm::Alarm;
-use super::internal::{self, Configuration, EventSend, Handover, Resolved};
+use super::internal::{self, Channel, Configuration, EventSend, Handover, Resolved};
 use super::line::{Line, ANSWER_WITHIN_MS};
 use super::platform::{
     answer_response, body_cut_off, counts_rows, failed, fetch_in_time, internal_request,
@@ -9,18 +9,23 @@ use super::platform::{
     Deadline, DIRECTORY, QUEUE,
 };
 use super::poll::{answer_when_there, answer_with, Found, Wish};
+use super::report::Report;
 use super::sql::{ObjectSql, Usage};
 use super::turns::{OnTheWay, Ready, Turns, LONGEST_WAIT_MS};
 use super::wishes::{events_answer, PullWish, TakeWish};
 use crate::access::{AccessError, QueueNames};
 use crate::cloudevents::receive::{encode_drained, Drain, Take};
 use crate::cloudevents::EventsError;
-use crate::queue::{MessageId, Metrics, Queue, SendError, SendReceipt, SendRequest, SqlError};
+use crate::overview::QueueState;
+use crate::queue::{
+    MessageId, Metrics, Queue, RedriveError, SendError, SendReceipt, SendRequest, SqlError,
+};
 use crate::rest::form::JsonBodies;
 use crate::rest::messages::peek::PeekForm;
 use crate::rest::messages::pull::PullCall;
 use crate::rest::{
-    self, messages, queues, AccountRoute, Answer, ApiError, MessageRoute, Plane, QueueRoute, Route,
+    self, messages, queues, redrive, AccountRoute, Answer, ApiError, MessageRoute, Plane,
+    QueueRoute, Route,
 };
 use futures_channel::oneshot;
 use std::cell::{Cell, RefCell};
@@ -64,6 +69,7 @@ pub struct Host {
     json_bodies: JsonBodies,
     /// Moves to another queue that failed in a row.
     failed_moves: Cell<u32>,
+    report: Report,
 }
 
 impl DurableObject for QueueObject {
@@ -84,6 +90,7 @@ impl DurableObject for QueueObject {
                 turns: Rc::default(),
                 sends: RefCell::default(),
                 failed_moves: Cell::new(0),
+                report: Report::default(),
             }),
         }
     }
@@ -117,6 +124,8 @@ impl Host {
             Err(_) => return Ok(()),
         };
         self.alarm.next(storage, next_ms).await?;
+        // What time alone has done, no row says.
+        self.report(true);
         self.call_next();
         Ok(())
     }
@@ -140,12 +149,15 @@ impl Host {
             internal::SEND => Served::AtOnce(self.send_events(&body).await?),
             internal::TAKE => self.take(&body)?,
             internal::DRAIN => Served::AtOnce(self.drain(&body)?),
+            internal::STATE => Served::AtOnce(self.state()?),
             _ => {
-                self.check_name(&queue_names(request)?)?;
-                self.serve(&method, &path, key, &body).await?
+                let names = queue_names(request)?;
+                self.check_name(&names)?;
+                self.serve(&method, &path, &names, key, &body).await?
             }
         };
         self.arm().await?;
+        self.report(false);
         self.call_next();
         match served {
             Served::AtOnce(mut answer) => {
@@ -163,6 +175,7 @@ impl Host {
         &self,
         method: &str,
         path: &str,
+        names: &QueueNames,
         key: Option<String>,
         body: &[u8],
     ) -> Result<Served, ApiError> {
@@ -180,7 +193,20 @@ impl Host {
             }
             QueueRoute::Messages(to) => self.messages(to, key, body).await,
             QueueRoute::Metrics => self.operate(Plane::Control, |queue, sql, _| {
-                Ok::<_, SqlError>(queues::encode_metrics(&queue.metrics(sql)?))
+                let metrics = queue.metrics(sql)?;
+                Ok::<_, SqlError>(queues::encode_metrics(&metrics, queue.states(sql)?))
+            }),
+            QueueRoute::History => self.operate(Plane::Control, |queue, sql, now_ms| {
+                let minutes = queue.history(sql, now_ms)?;
+                Ok::<_, SqlError>(queues::encode_history(&minutes))
+            }),
+            QueueRoute::StartRedrive => self.start_redrive(names, body).await,
+            QueueRoute::RedriveStatus => self.operate(Plane::Control, |queue, _, _| {
+                Ok::<_, SqlError>(redrive::encode_redrive(queue.redrive().as_ref()))
+            }),
+            QueueRoute::StopRedrive => self.operate(Plane::Control, |queue, sql, now_ms| {
+                let status = queue.stop_redrive(sql, now_ms)?;
+                Ok::<_, SqlError>(redrive::encode_redrive(status.as_ref()))
             }),
             QueueRoute::PurgeStatus => self.operate(Plane::Control, |queue, _, _| {
                 Ok::<_, SqlError>(queues::encode_purge_status(queue.purged_ms()))
@@ -388,6 +414,7 @@ impl Host {
                 None => Queue::open(sql, now_ms).map_err(told)?,
             };
             let mut queue = opened.ok_or(ApiError::QueueNotFound(plane))?;
+            self.report.woke(queue.writes());
             let value = operation(&mut queue, sql, now_ms).map_err(told)?;
             Ok::<_, ApiError>((queue, value))
         })?;
@@ -429,6 +456,7 @@ impl Host {
                 Some(queue) => queue,
                 None => Queue::create(sql, now_ms, config.clone(), &seal_key)?,
             };
+            self.report.woke(queue.writes());
             queue.configure_as(sql, version, config)?;
             Ok(queue)
         })
@@ -479,6 +507,87 @@ impl Host {
             )
         })?;
         Ok(Answer::empty())
+    }
+
+    /// Begins to move messages on. A token must be good for the queue they go to; where each goes to
+    /// its own, for all.
+    async fn start_redrive(&self, names: &QueueNames, body: &[u8]) -> Result<Answer, ApiError> {
+        let request = redrive::parse_redrive(body)?;
+        // A queue that isn't there says so first.
+        self.operate(Plane::Control, |_, _, _| Ok::<_, SqlError>(()))?;
+        let is_allowed = match &request.destination {
+            Some(destination) => names.allow(destination),
+            None => names.allow_all(),
+        };
+        if !is_allowed {
+            return Err(AccessError::Insufficient.into());
+        }
+        if let Some(destination) = &request.destination {
+            self.find_destination(destination).await?;
+        }
+        self.operate(Plane::Control, |queue, sql, now_ms| {
+            let status = queue.start_redrive(sql, now_ms, request)?;
+            Ok::<_, RedriveError>(redrive::encode_redrive(Some(&status)))
+        })
+    }
+
+    /// Refuses a destination that isn't there.
+    async fn find_destination(&self, name: &str) -> Result<(), ApiError> {
+        let own_name = self.state.id().name().unwrap_or_default();
+        let (account_id, _) =
+            internal::parse_queue_object_name(&own_name).ok_or(ApiError::Internal)?;
+        let directory = stub(&self.env, DIRECTORY, account_id)?;
+        let wanted = Channel {
+            name: name.to_owned(),
+            make: false,
+        };
+        let body = serde_json::to_vec(&wanted).map_err(failed)?;
+        let request = internal_request(internal::RESOLVE_CHANNEL, &body)?;
+        let answer = fetch_in_time(&directory, request, Deadline::PROMPT).await?;
+        match answer.status_code() {
+            200 => Ok(()),
+            404 => Err(ApiError::DestinationNotFound),
+            status => Err(log(ApiError::Unreachable, "the directory refused", &status)),
+        }
+    }
+
+    /// Says how the queue stands.
+    fn state(&self) -> Result<Answer, ApiError> {
+        let state = self.operate(Plane::Control, |queue, sql, now_ms| {
+            queue.now_ms(now_ms);
+            self.report.was_asked(queue.writes());
+            Ok::<_, SqlError>(QueueState::of(queue.states(sql)?, &queue.metrics(sql)?))
+        })?;
+        Ok(Answer {
+            status: 200,
+            headers: Vec::new(),
+            body: serde_json::to_vec(&state).map_err(failed)?,
+        })
+    }
+
+    /// Tells the directory, once until it asks, that the queue has done something.
+    fn report(self: &Rc<Self>, by_time: bool) {
+        let writes = self.queue.borrow().as_ref().map(Queue::writes);
+        let Some(writes) = writes.filter(|&writes| self.report.is_due(writes, by_time, now_ms()))
+        else {
+            return;
+        };
+        let host = Rc::clone(self);
+        self.state.wait_until(async move {
+            if host.tell_directory().await.is_ok() {
+                host.report.was_told(writes, now_ms());
+            }
+        });
+    }
+
+    async fn tell_directory(&self) -> Result<(), ApiError> {
+        let name = self.state.id().name().unwrap_or_default();
+        let (account_id, queue_id) =
+            internal::parse_queue_object_name(&name).ok_or(ApiError::Internal)?;
+        let directory = stub(&self.env, DIRECTORY, account_id)?;
+        let request = internal_request(internal::CHANGED, queue_id.as_bytes())?;
+        fetch_in_time(&directory, request, Deadline::PROMPT).await?;
+        Ok(())
     }
 
     /// Sees to it that the alarm fires in time for what happens next by itself.

@@ -11,7 +11,10 @@ use super::holds::{self, Entry, Hold, Holds, Kind};
 use super::lease::{SealKey, Sealer};
 use super::ledger::{Counters, Ledger, Slot};
 use super::limits;
-use super::sql::{json_list, Flow, Row, Sql, SqlError, Value, SCHEMA, SCHEMA_VERSION};
+use super::redrive::Redrive;
+use super::sql::{
+    json_list, tables_since, Flow, Row, Sql, SqlError, Value, SCHEMA, SCHEMA_VERSION,
+};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -26,6 +29,8 @@ const FIRST_BLOCKS: &str =
     "SELECT id, sent_ms FROM (SELECT id, sent_ms FROM block WHERE id < ?1 ORDER BY id LIMIT 1)
      UNION ALL
      SELECT id, sent_ms FROM (SELECT id, sent_ms FROM block WHERE id >= ?1 ORDER BY id LIMIT 1)";
+/// Delayed blocks that are counted: some milliseconds' work.
+const MAX_BLOCKS_COUNTED: u64 = 20_000;
 /// Block ids in one look-up.
 const IDS_PER_LOOKUP: usize = 5_000;
 
@@ -38,7 +43,10 @@ pub struct Queue {
     pub(super) created_ms: u64,
     pub(super) clock: Clock,
     pub(super) ledger: Ledger,
+    /// The ledger as it was last written.
+    pub(super) written: Ledger,
     pub(super) holds: Holds,
+    pub(super) redrive: Option<Redrive>,
     pub(super) due: Due,
     /// How many blocks the last full pull took from: a hint for the next one.
     pub(super) blocks_per_read: Cell<u64>,
@@ -48,6 +56,7 @@ pub struct Queue {
 
 /// What the `self` table says.
 struct Stored {
+    schema_version: u64,
     created_ms: u64,
     seal_key: SealKey,
     config_version: u64,
@@ -59,6 +68,7 @@ impl Stored {
     fn read(mut row: Row) -> Result<Stored, SqlError> {
         let config = row.take_text(3)?.unwrap_or_default();
         Ok(Stored {
+            schema_version: row.integer(5)?,
             created_ms: row.integer(0)?,
             seal_key: row
                 .take_blob(1)?
@@ -101,6 +111,18 @@ pub struct Metrics {
     pub counters: Counters,
 }
 
+/// A queue's messages by what they wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct States {
+    /// For a pull.
+    pub waiting: u64,
+    /// For their consumer, or for another queue to have them.
+    pub out: u64,
+    /// For a time. Of those that were sent with a delay, the first 20,000 blocks are counted; the
+    /// others count as waiting.
+    pub delayed: u64,
+}
+
 impl Queue {
     /// Makes a queue in an empty database. `seal_key` comes from a random source.
     pub fn create(
@@ -123,6 +145,7 @@ impl Queue {
             ],
         )?;
         let stored = Stored {
+            schema_version: SCHEMA_VERSION,
             created_ms: wall_ms,
             seal_key: *seal_key,
             config_version: 0,
@@ -132,7 +155,8 @@ impl Queue {
         Ok(Queue::new(stored, Ledger::default(), wall_ms))
     }
 
-    /// Opens the queue in a database; `None` where there is none. Reads no payload.
+    /// Opens the queue in a database; `None` where there is none. Reads no payload. Tables of an
+    /// earlier version are brought up to date.
     pub fn open(sql: &impl Sql, wall_ms: u64) -> Result<Option<Queue>, SqlError> {
         let tables = sql.first(
             "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'self'",
@@ -143,15 +167,17 @@ impl Queue {
             return Ok(None);
         }
         let stored = sql.first(
-            "SELECT created_ms, seal_key, config_version, config, purged_ms FROM self",
+            "SELECT created_ms, seal_key, config_version, config, purged_ms, schema_version FROM self",
             Vec::new(),
             Stored::read,
         )?;
         let Some(stored) = stored else {
             return Ok(None);
         };
+        bring_up_to_date(sql, stored.schema_version)?;
         let mut queue = Queue::new(stored, newest_ledger(sql)?, wall_ms);
         queue.read_holds(sql)?;
+        queue.read_redrive(sql)?;
         queue.refresh_due(sql)?;
         Ok(Some(queue))
     }
@@ -166,7 +192,9 @@ impl Queue {
             created_ms,
             clock: Clock::resume(ledger.clock_ms.max(created_ms), wall_ms),
             ledger,
+            written: ledger,
             holds: Holds::default(),
+            redrive: None,
             due: Due {
                 expiry_ms: u64::MAX,
                 maturity_ms: u64::MAX,
@@ -225,12 +253,43 @@ impl Queue {
         self.ledger.backlog_count()
     }
 
+    /// How often the queue has written since it was made: when it hasn't risen, nothing was done.
+    pub fn writes(&self) -> u64 {
+        self.ledger.seq
+    }
+
     pub fn metrics(&self, sql: &impl Sql) -> Result<Metrics, SqlError> {
         Ok(Metrics {
             backlog_count: self.ledger.backlog_count(),
             backlog_bytes: self.ledger.backlog_bytes(),
             oldest_message_ms: self.oldest_message_ms(sql)?,
             counters: self.ledger.counters,
+        })
+    }
+
+    /// In which state the queue's messages are.
+    pub fn states(&self, sql: &impl Sql) -> Result<States, SqlError> {
+        let now_ms = self.clock.now_ms();
+        let (out, given_back) = self.holds.taken_and_delayed(now_ms);
+        let unready = match self.due.maturity_ms {
+            u64::MAX => None,
+            _ => sql.first(
+                "SELECT sum(count) FROM (SELECT count FROM block WHERE id >= ? LIMIT ?)",
+                vec![
+                    self.first_ready_at(now_ms.saturating_add(1)).into(),
+                    MAX_BLOCKS_COUNTED.into(),
+                ],
+                |row| row.integer_or_zero(0),
+            )?,
+        };
+        let delayed = unready.unwrap_or(0).saturating_add(given_back);
+        Ok(States {
+            waiting: self
+                .backlog_count()
+                .saturating_sub(out)
+                .saturating_sub(delayed),
+            out,
+            delayed,
         })
     }
 
@@ -250,10 +309,11 @@ impl Queue {
     }
 
     /// In how many milliseconds something happens by itself: a hold ends, a delayed block matures,
-    /// a message outlives its retention, a move waits to be done. `None`: nothing will.
+    /// a message outlives its retention, a move waits to be done, a redrive goes on. `None`: nothing
+    /// will.
     pub fn next_event_in_ms(&self) -> Option<u64> {
         let now_ms = self.clock.now_ms();
-        if self.holds.first_move().is_some() || self.used_up(now_ms).next().is_some() {
+        if self.holds.has_moves() || self.used_up(now_ms).next().is_some() {
             return Some(0);
         }
         [
@@ -261,6 +321,7 @@ impl Queue {
             self.due.expiry_ms,
             self.due.maturity_ms,
             self.due.keys_ms,
+            self.next_portion_ms().unwrap_or(u64::MAX),
         ]
         .into_iter()
         .filter(|&at_ms| at_ms != u64::MAX)
@@ -281,15 +342,17 @@ impl Queue {
     }
 
     /// The ledger for the row that is written next.
-    pub(super) fn next_ledger(&mut self) -> Value {
+    pub(super) fn next_ledger(&mut self, sql: &impl Sql) -> Result<Value, SqlError> {
+        self.keep_minute(sql)?;
         self.ledger.seq = self.ledger.seq.saturating_add(1);
         self.ledger.clock_ms = self.clock.now_ms();
-        Value::Blob(self.ledger.encode())
+        self.written = self.ledger;
+        Ok(Value::Blob(self.ledger.encode()))
     }
 
     /// Writes the ledger where no block or hold row carries it.
     pub(super) fn write_tally(&mut self, sql: &impl Sql) -> Result<(), SqlError> {
-        let ledger = self.next_ledger();
+        let ledger = self.next_ledger(sql)?;
         sql.execute(
             "INSERT INTO tally (id, ledger) VALUES (1, ?)
              ON CONFLICT (id) DO UPDATE SET ledger = excluded.ledger",
@@ -306,7 +369,7 @@ impl Queue {
         entries: Vec<Entry>,
     ) -> Result<(), SqlError> {
         let row = self.holds.claim_row();
-        let ledger = self.next_ledger();
+        let ledger = self.next_ledger(sql)?;
         let hold = Hold {
             seq: self.ledger.seq,
             kind,
@@ -527,6 +590,21 @@ impl Bitmap {
             _ => false,
         }
     }
+}
+
+/// Makes the tables that a database of an earlier version lacks. What rows say is read as every
+/// version wrote it.
+fn bring_up_to_date(sql: &impl Sql, version: u64) -> Result<(), SqlError> {
+    if version == SCHEMA_VERSION {
+        return Ok(());
+    }
+    for table in tables_since(version)? {
+        sql.execute(table, Vec::new())?;
+    }
+    sql.execute(
+        "UPDATE self SET schema_version = ?",
+        vec![SCHEMA_VERSION.into()],
+    )
 }
 
 /// The ledger with the highest `seq`: of the newest block of either kind, the newest hold, and the

@@ -15,7 +15,16 @@ pub enum Kind {
     /// A consumer gave them back to be delivered no sooner than the hold ends.
     Delayed,
     /// They move to the queue of this name; no end but the move's.
-    Moving(String),
+    Moving(String, Why),
+}
+
+/// Why messages move to another queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Their deliveries are used up.
+    DeadLetter,
+    /// Somebody has them moved on: a redrive.
+    Redrive,
 }
 
 impl Kind {
@@ -24,7 +33,8 @@ impl Kind {
         match self {
             Kind::Leased => (0, None),
             Kind::Delayed => (1, None),
-            Kind::Moving(destination) => (2, Some(destination)),
+            Kind::Moving(destination, Why::DeadLetter) => (2, Some(destination)),
+            Kind::Moving(destination, Why::Redrive) => (3, Some(destination)),
         }
     }
 
@@ -32,7 +42,8 @@ impl Kind {
         match (kind, destination) {
             (0, None) => Ok(Kind::Leased),
             (1, None) => Ok(Kind::Delayed),
-            (2, Some(destination)) => Ok(Kind::Moving(destination)),
+            (2, Some(destination)) => Ok(Kind::Moving(destination, Why::DeadLetter)),
+            (3, Some(destination)) => Ok(Kind::Moving(destination, Why::Redrive)),
             _ => Err(SqlError::Corrupt("a hold of an unknown kind")),
         }
     }
@@ -112,6 +123,17 @@ pub struct Out {
     pub attempts: u32,
     /// The message's size in bytes.
     pub size: u32,
+}
+
+/// Messages on their way to another queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move<'a> {
+    /// Rises from move to move.
+    pub number: u64,
+    /// Name of the queue they go to.
+    pub destination: &'a str,
+    pub why: Why,
+    pub entries: Vec<Entry>,
 }
 
 #[derive(Debug)]
@@ -197,7 +219,7 @@ impl Holds {
             }
         }
         match live.kind {
-            Kind::Moving(_) => self.moving.insert((live.seq, row)),
+            Kind::Moving(..) => self.moving.insert((live.seq, row)),
             _ => self.by_end.insert((live.until_ms, live.seq, row)),
         };
         self.rows.insert(row, live);
@@ -251,7 +273,7 @@ impl Holds {
             .iter()
             .filter(move |(_, &out)| match self.hold_of(out) {
                 Some((Kind::Leased, until_ms)) => until_ms > now_ms,
-                Some((Kind::Moving(_), _)) => true,
+                Some((Kind::Moving(..), _)) => true,
                 _ => false,
             })
             .map(|(&slot, _)| slot)
@@ -277,15 +299,57 @@ impl Holds {
             .map(|&(until_ms, _, _)| until_ms)
     }
 
-    /// The oldest move: its number, its destination and its messages.
-    pub fn first_move(&self) -> Option<(u64, &str, Vec<Entry>)> {
-        let &(seq, row) = self.moving.first()?;
+    /// Whether any move is to be done.
+    pub fn has_moves(&self) -> bool {
+        !self.moving.is_empty()
+    }
+
+    /// The oldest move.
+    pub fn first_move(&self) -> Option<Move<'_>> {
+        let &(number, row) = self.moving.first()?;
         match &self.rows.get(&row)?.kind {
-            Kind::Moving(destination) => {
-                Some((seq, destination.as_str(), self.entries_of(row).collect()))
-            }
+            Kind::Moving(destination, why) => Some(Move {
+                number,
+                destination,
+                why: *why,
+                entries: self.entries_of(row).collect(),
+            }),
             _ => None,
         }
+    }
+
+    /// Whether a redrive has moves to be done.
+    pub fn is_redriving(&self) -> bool {
+        self.moving.iter().any(|(_, row)| {
+            let hold = self.rows.get(row);
+            hold.is_some_and(|hold| matches!(hold.kind, Kind::Moving(_, Why::Redrive)))
+        })
+    }
+
+    /// Whether any message of `block` from `index` on is out.
+    pub fn any_from(&self, block: u64, index: u32) -> bool {
+        let rest = Slot { block, index }..=Slot {
+            block,
+            index: u32::MAX,
+        };
+        self.out.range(rest).next().is_some()
+    }
+
+    /// How many messages are somebody's at `now_ms`, leased or moving, and how many were given back
+    /// to be delivered later.
+    pub fn taken_and_delayed(&self, now_ms: u64) -> (u64, u64) {
+        let (mut taken, mut delayed) = (0, 0);
+        let running = self.by_end.range((now_ms.saturating_add(1), 0, 0)..);
+        let rows = running.map(|&(_, _, row)| row);
+        for row in rows.chain(self.moving.iter().map(|&(_, row)| row)) {
+            if let Some(hold) = self.rows.get(&row) {
+                match hold.kind {
+                    Kind::Delayed => delayed += hold.live as u64,
+                    _ => taken += hold.live as u64,
+                }
+            }
+        }
+        (taken, delayed)
     }
 
     /// Blocks with a message that moves.

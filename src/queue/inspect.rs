@@ -109,7 +109,7 @@ impl Queue {
     }
 
     /// Those of `slots` whose messages are neither settled nor on their way to another queue.
-    fn still_there(
+    pub(super) fn still_there(
         &self,
         sql: &impl Sql,
         slots: impl Iterator<Item = Slot>,
@@ -117,7 +117,7 @@ impl Queue {
         let mut there: BTreeSet<Slot> = slots.collect();
         there.retain(|&slot| {
             let moving = self.holds.get(slot).and_then(|out| self.holds.hold_of(out));
-            !matches!(moving, Some((Kind::Moving(_), _)))
+            !matches!(moving, Some((Kind::Moving(..), _)))
         });
         let mut blocks: Vec<u64> = there.iter().map(|slot| slot.block).collect();
         blocks.dedup();

@@ -5,7 +5,7 @@
 
 use super::sql::SqlError;
 use super::varint;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A message's place: its block and its position in it, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -17,8 +17,9 @@ pub struct Slot {
 /// Counters of messages since the queue was made.
 ///
 /// Invariant (promise 9): `sent` = messages in the queue + `acknowledged` + `dead_lettered` +
-/// `dropped` + `expired` + `purged`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+/// `dropped` + `expired` + `purged` + `redriven`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Counters {
     pub sent: u64,
     /// Deliveries, so a message that is delivered twice counts twice.
@@ -33,13 +34,15 @@ pub struct Counters {
     /// Past their retention.
     pub expired: u64,
     pub purged: u64,
+    /// Moved to another queue by a redrive.
+    pub redriven: u64,
     /// Pulls that brought nothing. Counted in memory and written with the next row: an idle queue
     /// that is asked again and again must not cost a row each time.
     pub empty_pulls: u64,
 }
 
 /// See the module's text.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ledger {
     /// Rises with every operation that writes; orders holds.
     pub seq: u64,
@@ -68,6 +71,7 @@ impl Ledger {
             .saturating_sub(c.dropped)
             .saturating_sub(c.expired)
             .saturating_sub(c.purged)
+            .saturating_sub(c.redriven)
     }
 
     /// Bytes of the messages in the queue.
@@ -84,10 +88,14 @@ impl Ledger {
         out
     }
 
-    /// Reads what [`Ledger::encode`] wrote.
+    /// Reads what [`Ledger::encode`] wrote, now or under an earlier version of the tables, which
+    /// knew fewer fields: what it didn't know is 0.
     pub fn decode(mut input: &[u8]) -> Result<Ledger, SqlError> {
         let mut values = [0u64; FIELDS];
-        for value in &mut values {
+        for (place, value) in values.iter_mut().enumerate() {
+            if place >= FIRST_FIELDS && input.is_empty() {
+                break;
+            }
             *value = varint::take(&mut input).ok_or(CORRUPT)?;
         }
         Ledger::from_values(values).ok_or(CORRUPT)
@@ -114,11 +122,12 @@ impl Ledger {
             c.empty_pulls,
             self.sent_bytes,
             self.settled_bytes,
+            c.redriven,
         ]
     }
 
     fn from_values(values: [u64; FIELDS]) -> Option<Ledger> {
-        let [seq, clock_ms, last_block, head_block, head_index, matured_block, matured_index, sent, delivered, acknowledged, retried, dead_lettered, dropped, expired, purged, empty_pulls, sent_bytes, settled_bytes] =
+        let [seq, clock_ms, last_block, head_block, head_index, matured_block, matured_index, sent, delivered, acknowledged, retried, dead_lettered, dropped, expired, purged, empty_pulls, sent_bytes, settled_bytes, redriven] =
             values;
         Some(Ledger {
             seq,
@@ -141,6 +150,7 @@ impl Ledger {
                 dropped,
                 expired,
                 purged,
+                redriven,
                 empty_pulls,
             },
             sent_bytes,
@@ -149,7 +159,9 @@ impl Ledger {
     }
 }
 
-const FIELDS: usize = 18;
+const FIELDS: usize = 19;
+/// Fields of the first version of the tables.
+const FIRST_FIELDS: usize = 18;
 const CORRUPT: SqlError = SqlError::Corrupt("a ledger ends early");
 
 #[cfg(test)]
@@ -162,5 +174,15 @@ mod tests {
         let ledger = Ledger::from_values(values).expect("small indexes");
         assert_eq!(Ledger::decode(&ledger.encode()), Ok(ledger));
         assert_eq!(Ledger::decode(&[1, 2, 3]), Err(CORRUPT));
+    }
+
+    #[test]
+    fn a_ledger_of_the_first_version_has_redriven_nothing() {
+        let mut first = Vec::new();
+        for value in 1..=FIRST_FIELDS as u64 {
+            varint::put(&mut first, value);
+        }
+        let ledger = Ledger::decode(&first).expect("a ledger");
+        assert_eq!((ledger.settled_bytes, ledger.counters.redriven), (18, 0));
     }
 }

@@ -44,10 +44,14 @@ pub const MAX_PULL_CONTENT_BYTES: usize = 8_000_000;
 /// delivered again): they are what the object remembers, so they bound its memory. pullq's own;
 /// SQS allows 120,000.
 pub const MAX_MESSAGES_OUT: usize = 250_000;
-/// Dead letters moved in one go. pullq's own.
+/// Messages moved to another queue in one go. pullq's own.
 pub const MAX_TRANSFER_MESSAGES: usize = 100;
 /// Bytes of the bodies that one such go takes, but for a last message. pullq's own.
 pub const MAX_TRANSFER_BYTES: u32 = 1_000_000;
+/// Messages that a redrive takes at once. pullq's own.
+pub const MAX_REDRIVE_PORTION: usize = 1_000;
+/// The highest rate at which a redrive can be asked to go. pullq's own.
+pub const MAX_REDRIVE_PER_SECOND: u32 = 10_000;
 /// For how long an idempotency key is remembered. pullq's own.
 pub const IDEMPOTENCY_WINDOW_MS: u64 = 5 * 60 * 1_000;
 /// Bytes of an idempotency key. pullq's own.

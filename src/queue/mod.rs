@@ -13,11 +13,12 @@
 //! - [`ledger`]: counters and cursors, carried by every row that is written
 //! - [`holds`]: the messages that are out, in memory
 //! - [`engine`]: [`Queue`], opened from the tables, and what it shares between operations
-//! - [`send`], [`pull`], [`settle`], [`sweep`], [`inspect`]: the operations
+//! - [`send`], [`pull`], [`settle`], [`sweep`], [`inspect`], [`redrive`], [`history`]: the operations
 
 pub mod clock;
 pub mod config;
 pub mod engine;
+pub mod history;
 pub mod holds;
 pub mod inspect;
 pub mod lease;
@@ -25,6 +26,7 @@ pub mod ledger;
 pub mod limits;
 pub mod pull;
 pub mod record;
+pub mod redrive;
 pub mod send;
 pub mod settle;
 pub mod sql;
@@ -32,10 +34,12 @@ pub mod sweep;
 mod varint;
 
 pub use config::{Config, Consumer, Settings};
-pub use engine::{Metrics, Queue};
+pub use engine::{Metrics, Queue, States};
+pub use history::Minute;
 pub use inspect::{Peeked, RefPurge};
 pub use pull::{Delivery, PullError, PullRequest, Pulled};
 pub use record::{Death, MessageId};
+pub use redrive::{RedriveError, RedriveRequest, RedriveState, RedriveStatus};
 pub use send::{NewMessage, SendError, SendReceipt, SendRequest};
 pub use settle::{Extension, Retry, Settlement};
 pub use sql::{Flow, Row, Sql, SqlError, Value};

@@ -2,7 +2,7 @@
 //! the order in which they became ready; then everything else in the order of the sends.
 
 use super::engine::{Bitmap, Queue, FIRST_DELAYED, NO_BLOCK};
-use super::holds::{Entry, Kind};
+use super::holds::{Entry, Holds, Kind};
 use super::lease::Lease;
 use super::ledger::Slot;
 use super::limits;
@@ -319,7 +319,7 @@ impl Queue {
                 vec![cursor.block.into(), end.into(), limit.into()],
                 &mut |row| {
                     read = read.saturating_add(1);
-                    take_from_block(row, cursor, basket)
+                    take_from_block(row, cursor, &self.holds, basket)
                 },
             )?;
             total = read.saturating_add(total);
@@ -336,7 +336,7 @@ impl Queue {
 }
 
 /// How many of `entries` are read at once: at least one, about a megabyte.
-fn portion_length(entries: &[Entry]) -> usize {
+pub(super) fn portion_length(entries: &[Entry]) -> usize {
     let mut bytes = 0u64;
     let fitting = entries.iter().take_while(|entry| {
         let fits = bytes < MAX_PORTION_BYTES;
@@ -350,7 +350,7 @@ fn portion_length(entries: &[Entry]) -> usize {
 const MAX_PORTION_BYTES: u64 = 1_000_000;
 
 /// Reads messages whose places are known, in the given order, whatever their size.
-fn read_entries(sql: &impl Sql, entries: &[Entry]) -> Result<Vec<Found>, SqlError> {
+pub(super) fn read_entries(sql: &impl Sql, entries: &[Entry]) -> Result<Vec<Found>, SqlError> {
     let mut order: BTreeMap<Slot, (usize, u32)> = BTreeMap::new();
     let mut blocks = BTreeSet::new();
     for (place, entry) in entries.iter().enumerate() {
@@ -391,8 +391,13 @@ fn read_entries(sql: &impl Sql, entries: &[Entry]) -> Result<Vec<Found>, SqlErro
 /// Blocks that one statement reads at most.
 const MAX_BLOCKS_PER_READ: u64 = 100;
 
-/// Takes what is wanted from a block, and moves the cursor past it.
-fn take_from_block(mut row: Row, cursor: &mut Slot, basket: &mut Basket) -> Result<Flow, SqlError> {
+/// Takes what is wanted from a block and nobody has, and moves the cursor past it.
+fn take_from_block(
+    mut row: Row,
+    cursor: &mut Slot,
+    holds: &Holds,
+    basket: &mut Basket,
+) -> Result<Flow, SqlError> {
     let block = row.integer(0)?;
     let sent_ms = row.integer(1)?;
     let count = row.integer(2)?;
@@ -407,8 +412,11 @@ fn take_from_block(mut row: Row, cursor: &mut Slot, basket: &mut Basket) -> Resu
     for _ in 0..index {
         records.skip()?;
     }
+    // What was never delivered and is out all the same was taken by a redrive.
+    let some_move = holds.any_from(block, index);
     while u64::from(index) < count && !basket.is_full() {
-        if done.has(index) {
+        let moves = some_move && holds.get(Slot { block, index }).is_some();
+        if done.has(index) || moves {
             records.skip()?;
         } else {
             let record = records.next_record()?;

@@ -195,7 +195,7 @@ impl Queue {
         now_ms: u64,
         batch: Batch,
     ) -> Result<(), SqlError> {
-        let ledger = self.next_ledger();
+        let ledger = self.next_ledger(sql)?;
         sql.execute(
             "INSERT INTO block (id, sent_ms, count, bytes, ledger, payload)
              VALUES (?, ?, ?, ?, ?, ?)",

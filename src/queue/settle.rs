@@ -302,7 +302,7 @@ impl Queue {
     fn unsettled(&self, slot: Slot) -> Option<u64> {
         let out = self.holds.get(slot)?;
         match self.holds.hold_of(out)? {
-            (Kind::Moving(_), _) => None,
+            (Kind::Moving(..), _) => None,
             _ => Some(u64::from(out.size)),
         }
     }

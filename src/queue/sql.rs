@@ -139,7 +139,9 @@ pub fn json_list(numbers: impl IntoIterator<Item = u64>) -> Value {
 }
 
 /// The version of the tables below, kept in `self`.
-pub const SCHEMA_VERSION: u64 = 1;
+pub const SCHEMA_VERSION: u64 = 2;
+/// How many of [`SCHEMA`]'s tables the first version had.
+const FIRST_TABLES: usize = 7;
 
 /// The tables. Big columns come last, so that reading the small ones touches no overflow page.
 ///
@@ -149,17 +151,21 @@ pub const SCHEMA_VERSION: u64 = 1;
 /// - `block`: the messages that one send brought, encoded once, never changed. `id` says where the
 ///   block stands in the order of delivery (see [`engine`](super::engine)).
 /// - `hold`: messages that are out until a time: leased, delayed by a retry, or on their way to the
-///   queue named in `destination`. Passing time ends a hold; no write does. When two holds name a
+///   queue named in `destination` (`kind` 2: as dead letters, 3: redriven). Passing time ends a hold; no write does. When two holds name a
 ///   message the one with the higher `seq` counts. A hold whose messages are all settled or named
 ///   by later holds means nothing, and its row is taken by the next hold.
 /// - `progress`: the settled messages of a block that is partly settled: a bitmap, how many they
 ///   are, and their bytes.
 /// - `tally`: one row, the ledger after the latest operation that wrote neither block nor hold.
 /// - `recent_key`: idempotency keys of the last minutes, with what was answered.
-/// - `arrival`: for each queue that dead letters came from, its latest move: a repeat is recognised.
+/// - `arrival`: for each queue that messages moved here from, its latest move: a repeat is
+///   recognised.
+/// - `redrive`: one row, the latest redrive and how far it has come. Since version 2.
+/// - `minute`: the ledger after the last write of each minute of the last hour, in a ring. Since
+///   version 2.
 ///
 /// Each written block, hold and tally row carries the ledger as it was then: the newest one counts.
-pub const SCHEMA: [&str; 7] = [
+pub const SCHEMA: [&str; 9] = [
     "CREATE TABLE IF NOT EXISTS self (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         schema_version INTEGER NOT NULL,
@@ -198,4 +204,33 @@ pub const SCHEMA: [&str; 7] = [
     "CREATE TABLE IF NOT EXISTS arrival (
         source TEXT PRIMARY KEY,
         number INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS redrive (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        state INTEGER NOT NULL,
+        destination TEXT,
+        messages_per_second INTEGER,
+        to_move INTEGER NOT NULL,
+        redriven_before INTEGER NOT NULL,
+        skipped INTEGER NOT NULL,
+        started_ms INTEGER NOT NULL,
+        ended_ms INTEGER,
+        next_ms INTEGER NOT NULL,
+        at_block INTEGER NOT NULL,
+        at_index INTEGER NOT NULL,
+        end_block INTEGER NOT NULL,
+        chosen BLOB)",
+    "CREATE TABLE IF NOT EXISTS minute (
+        id INTEGER PRIMARY KEY,
+        ledger BLOB NOT NULL)",
 ];
+
+/// The tables that a database of `version` lacks.
+pub(super) fn tables_since(version: u64) -> Result<&'static [&'static str], SqlError> {
+    match version {
+        1 => Ok(SCHEMA.split_at(FIRST_TABLES).1),
+        SCHEMA_VERSION => Ok(&[]),
+        _ => Err(SqlError::Corrupt(
+            "tables of a version that this release does not know: deploy a newer one",
+        )),
+    }
+}

@@ -7,7 +7,7 @@
 //! sender settle them. A crash anywhere in between repeats a half and loses nothing (promise 6).
 
 use super::engine::{Queue, FIRST_DELAYED};
-use super::holds::{Entry, Kind};
+use super::holds::{Entry, Kind, Why};
 use super::ledger::Slot;
 use super::limits;
 use super::pull::Basket;
@@ -65,6 +65,7 @@ impl Queue {
         let now_ms = self.clock.advance(wall_ms);
         self.sweep(sql, now_ms)?;
         self.forget_keys(sql, now_ms)?;
+        self.go_on_redriving(sql, now_ms)?;
         let spare = self.holds.take_spare_beyond(limits::MAX_SPARE_HOLD_ROWS);
         if !spare.is_empty() {
             // The newest ledger may stand in one of them.
@@ -79,27 +80,30 @@ impl Queue {
 
     /// The move to be done next: the same one until [`Queue::transferred`] is told of it.
     pub fn next_transfer(&self, sql: &impl Sql) -> Result<Option<Transfer>, SqlError> {
-        let Some((number, destination, entries)) = self.holds.first_move() else {
+        let Some(next) = self.holds.first_move() else {
             return Ok(None);
         };
-        let mut basket = Basket::of_any_size(entries.len());
-        self.find_entries(sql, &entries, &mut basket)?;
+        let mut basket = Basket::of_any_size(next.entries.len());
+        self.find_entries(sql, &next.entries, &mut basket)?;
         let messages = basket.found.into_iter().map(|found| TransferredMessage {
             id: found.id,
             form: found.form,
             size: found.size,
-            death: Some(Death {
-                queue_name: self.config.queue_name.clone(),
-                first_sent_ms: found
-                    .death
-                    .map_or(found.sent_ms, |earlier| earlier.first_sent_ms),
-                attempts: found.attempts,
-            }),
+            death: match next.why {
+                Why::Redrive => None,
+                Why::DeadLetter => Some(Death {
+                    queue_name: self.config.queue_name.clone(),
+                    first_sent_ms: found
+                        .death
+                        .map_or(found.sent_ms, |earlier| earlier.first_sent_ms),
+                    attempts: found.attempts,
+                }),
+            },
             content: found.content,
         });
         Ok(Some(Transfer {
-            number,
-            destination: destination.to_owned(),
+            number: next.number,
+            destination: next.destination.to_owned(),
             messages: messages.collect(),
         }))
     }
@@ -112,15 +116,17 @@ impl Queue {
         number: u64,
     ) -> Result<(), SqlError> {
         self.clock.advance(wall_ms);
-        let Some((first, _, entries)) = self.holds.first_move() else {
+        let Some(done) = self.holds.first_move().filter(|next| next.number == number) else {
             return Ok(());
         };
-        if first != number {
-            return Ok(());
-        }
+        let (why, entries) = (done.why, done.entries);
         self.settle_slots(sql, &sizes(&entries))?;
         let counters = &mut self.ledger.counters;
-        counters.dead_lettered = counters.dead_lettered.saturating_add(entries.len() as u64);
+        let counter = match why {
+            Why::DeadLetter => &mut counters.dead_lettered,
+            Why::Redrive => &mut counters.redriven,
+        };
+        *counter = counter.saturating_add(entries.len() as u64);
         self.due.expiry_ms = self.first_expiry_ms(sql)?;
         self.write_tally(sql)
     }
@@ -195,7 +201,7 @@ impl Queue {
         match destination {
             Some(destination) => {
                 for entries in in_transfers(entries) {
-                    let kind = Kind::Moving(destination.clone());
+                    let kind = Kind::Moving(destination.clone(), Why::DeadLetter);
                     self.write_hold(sql, kind, 0, entries)?;
                 }
                 Ok(())
@@ -345,7 +351,7 @@ fn first_key_ms(sql: &impl Sql) -> Result<u64, SqlError> {
 }
 
 /// Messages in the portions in which they move.
-fn in_transfers(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
+pub(super) fn in_transfers(entries: Vec<Entry>) -> Vec<Vec<Entry>> {
     let mut transfers: Vec<Vec<Entry>> = Vec::new();
     let mut room_bytes = 0;
     for entry in entries {

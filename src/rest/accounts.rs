@@ -5,6 +5,7 @@
 use super::envelope::Answer;
 use super::page::Page;
 use super::route::Id;
+use crate::access::{Grant, QueueNames};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -59,27 +60,35 @@ pub fn encode_memberships(account: Option<&Id>, page: Page) -> Answer {
     Answer::list(page.of(&all), page, all.len() as u64)
 }
 
-/// The answer to `GET /user/tokens/verify` from the token called `name`. Its id is made of its name,
-/// so it stays when the token is replaced and tells nothing of the secret.
-pub fn encode_verified(name: &str) -> Answer {
+/// The answer to `GET /user/tokens/verify`. The token's id is made of its name, so it stays when the
+/// token is replaced and tells nothing of the secret. What the token may do is pullq's own.
+pub fn encode_verified(grant: &Grant) -> Answer {
     #[derive(Serialize)]
     struct Verified<'a> {
         id: &'a str,
         status: &'static str,
+        permissions: Vec<&'static str>,
+        queues: &'a QueueNames,
     }
     let mut bytes = [0; 16];
-    for (byte, hashed) in bytes.iter_mut().zip(Sha256::digest(name.as_bytes())) {
+    for (byte, hashed) in bytes
+        .iter_mut()
+        .zip(Sha256::digest(grant.token_name.as_bytes()))
+    {
         *byte = hashed;
     }
     Answer::of(&Verified {
         id: Id::from(bytes).as_str(),
         status: "active",
+        permissions: grant.permissions.names(),
+        queues: &grant.queues,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Permissions;
 
     const OWN: &str = "023e105f4ecef8ad9ca31a8372d0c353";
     const HOME: &str = "0123456789abcdef0123456789abcdef";
@@ -133,9 +142,15 @@ mod tests {
     #[test]
     fn a_tokens_id_is_made_of_its_name() {
         // The first half of SHA-256 of "billing", as sha256sum prints it.
+        let grant = Grant {
+            token_name: "billing".into(),
+            account: None,
+            permissions: Permissions::READ,
+            queues: QueueNames::every(),
+        };
         check(
-            encode_verified("billing"),
-            r#"{"id":"0c95c7ece1ce1a9750275ef1c6d7ad6b","status":"active"}"#,
+            encode_verified(&grant),
+            r#"{"id":"0c95c7ece1ce1a9750275ef1c6d7ad6b","status":"active","permissions":["queues:read"],"queues":["*"]}"#,
         );
     }
 }

@@ -14,7 +14,7 @@ use super::json::Wrong;
 use crate::access::AccessError;
 use crate::directory::{AddConsumerError, ConsumerError, CreateError, UpdateError};
 use crate::queue::limits;
-use crate::queue::{PullError, SendError, SqlError};
+use crate::queue::{PullError, RedriveError, SendError, SqlError};
 use thiserror::Error;
 
 /// Which half of the API is asked: both know queues, and answer other codes.
@@ -116,6 +116,12 @@ pub enum ApiError {
     ConsumerExists,
     #[error("This queue's consumer has a dead-letter queue of this name, and a queue can't be its own. Choose another name, or change the consumer first.")]
     OwnDeadLetterQueue,
+    #[error("A redrive of this queue is running already. Stop it with DELETE /queues/{{queue_id}}/redrive, or wait until GET says that it has completed.")]
+    RedriveRunning,
+    #[error("There is no queue of the name in destination_queue_name in this account. Create it first, or leave the field out: then each message goes back to the queue in which it died.")]
+    DestinationNotFound,
+    #[error("A queue's messages can't be moved to the queue itself. Name another one in destination_queue_name.")]
+    OwnDestination,
     #[error(
         "This account has {} queues, which is the most an account can have. Delete one first.",
         crate::directory::MAX_QUEUES
@@ -207,6 +213,9 @@ impl ApiError {
             ApiError::QueueExists => (409, 11009, Never),
             ApiError::ConsumerExists => (409, 11004, Never),
             ApiError::OwnDeadLetterQueue => (409, 19008, Never),
+            ApiError::RedriveRunning => (409, 19009, Never),
+            ApiError::DestinationNotFound => (404, 19010, ByStatus),
+            ApiError::OwnDestination => (409, 19011, Never),
             ApiError::TooManyQueues => (403, 19003, ByStatus),
 
             ApiError::NoConsumer => (405, 19001, ByStatus),
@@ -287,6 +296,16 @@ impl From<PullError> for ApiError {
             PullError::Paused => ApiError::DeliveryPaused,
             PullError::TooManyOut => ApiError::TooManyOut,
             PullError::Storage(error) => error.into(),
+        }
+    }
+}
+
+impl From<RedriveError> for ApiError {
+    fn from(error: RedriveError) -> ApiError {
+        match error {
+            RedriveError::Running => ApiError::RedriveRunning,
+            RedriveError::OwnDestination => ApiError::OwnDestination,
+            RedriveError::Storage(error) => error.into(),
         }
     }
 }
@@ -467,6 +486,9 @@ pub mod every {
             ApiError::QueueExists => "QueueExists",
             ApiError::ConsumerExists => "ConsumerExists",
             ApiError::OwnDeadLetterQueue => "OwnDeadLetterQueue",
+            ApiError::RedriveRunning => "RedriveRunning",
+            ApiError::DestinationNotFound => "DestinationNotFound",
+            ApiError::OwnDestination => "OwnDestination",
             ApiError::TooManyQueues => "TooManyQueues",
             ApiError::NoConsumer => "NoConsumer",
             ApiError::DeliveryPaused => "DeliveryPaused",
@@ -521,6 +543,9 @@ pub mod every {
             ApiError::QueueExists,
             ApiError::ConsumerExists,
             ApiError::OwnDeadLetterQueue,
+            ApiError::RedriveRunning,
+            ApiError::DestinationNotFound,
+            ApiError::OwnDestination,
             ApiError::TooManyQueues,
             ApiError::NoConsumer,
             ApiError::DeliveryPaused,
@@ -583,6 +608,9 @@ mod tests {
             "QueueExists 409 11009 Never",
             "ConsumerExists 409 11004 Never",
             "OwnDeadLetterQueue 409 19008 Never",
+            "RedriveRunning 409 19009 Never",
+            "DestinationNotFound 404 19010 ByStatus",
+            "OwnDestination 409 19011 Never",
             "TooManyQueues 403 19003 ByStatus",
             "NoConsumer 405 19001 ByStatus",
             "DeliveryPaused 409 19002 Never",

@@ -7,6 +7,7 @@
 //! - [`json`]: reads requests field by field, so that every refusal names the field
 //! - [`messages`]: send, pull, settle, peek
 //! - [`queues`], [`consumers`]: the control plane
+//! - [`redrive`]: messages moved on
 //! - [`accounts`]: what a token asks about itself
 //! - [`page`]: lists and their query
 //! - [`error`]: every error with its status and code, and nowhere else
@@ -24,6 +25,7 @@ pub mod messages;
 pub mod openapi;
 pub mod page;
 pub mod queues;
+pub mod redrive;
 pub mod route;
 
 pub use crate::wire::form;

@@ -107,6 +107,24 @@ pub fn parse_subscriptions(query: &str) -> Result<Page, ApiError> {
     Ok(page)
 }
 
+/// Reads the query of `GET /overview`: `since`, the `version` of the overview before, in
+/// milliseconds since the Unix epoch; 0 when it isn't there.
+pub fn parse_since(query: &str) -> Result<u64, ApiError> {
+    match parameter(query, "since") {
+        None => Ok(0),
+        Some(since) => since.parse().map_err(|_| ApiError::InvalidQuery {
+            name: "since",
+            expected: "the version that an earlier overview has",
+        }),
+    }
+}
+
+/// The first parameter of this name in a query.
+pub fn parameter<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    let mut named = parameters(query).filter(|(key, _)| key == name);
+    named.next().map(|(_, value)| value)
+}
+
 impl Page {
     /// Takes a parameter of the query when it is `page` or `per_page`.
     fn read(&mut self, key: &str, value: &str) -> Result<(), ApiError> {

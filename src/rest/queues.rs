@@ -9,7 +9,7 @@ use super::page::Page;
 use crate::directory::{Entry, List};
 use crate::queue::ledger::Counters;
 use crate::queue::limits::{MAX_DELAY_S, MAX_RETENTION_S, MIN_RETENTION_S};
-use crate::queue::{Metrics, Settings};
+use crate::queue::{Metrics, Minute, Settings, States};
 use crate::wire::timestamp::timestamp;
 use serde::Serialize;
 
@@ -178,18 +178,48 @@ pub fn encode_list(list: &List, page: Page) -> Answer {
     Answer::list(&queues, page, list.total_count)
 }
 
-/// The answer to `GET /queues/{queue_id}/metrics`: the backlog, as at Cloudflare, and what the queue
-/// has done since it was made, which is pullq's own.
-pub fn encode_metrics(metrics: &Metrics) -> Answer {
+/// The answer to `GET /queues/{queue_id}/metrics`: the backlog, as at Cloudflare; its states, and what
+/// the queue has done since it was made, which is pullq's own.
+pub fn encode_metrics(metrics: &Metrics, states: States) -> Answer {
     #[derive(Serialize)]
     struct QueueMetrics<'a> {
         #[serde(flatten)]
         backlog: Backlog,
+        waiting_count: u64,
+        out_count: u64,
+        delayed_count: u64,
         counters: &'a Counters,
     }
     Answer::of(&QueueMetrics {
         backlog: metrics.into(),
+        waiting_count: states.waiting,
+        out_count: states.out,
+        delayed_count: states.delayed,
         counters: &metrics.counters,
+    })
+}
+
+/// The answer to `GET /queues/{queue_id}/history`.
+pub fn encode_history(minutes: &[Minute]) -> Answer {
+    #[derive(Serialize)]
+    struct History<'a> {
+        minutes: Vec<MinuteObject<'a>>,
+    }
+    #[derive(Serialize)]
+    struct MinuteObject<'a> {
+        minute_ms: u64,
+        backlog_count: u64,
+        backlog_bytes: u64,
+        counters: &'a Counters,
+    }
+    let minutes = minutes.iter().map(|minute| MinuteObject {
+        minute_ms: minute.began_ms,
+        backlog_count: minute.backlog_count,
+        backlog_bytes: minute.backlog_bytes,
+        counters: &minute.counters,
+    });
+    Answer::of(&History {
+        minutes: minutes.collect(),
     })
 }
 
@@ -389,8 +419,8 @@ mod tests {
             counters: Counters::default(),
         };
         check(
-            encode_metrics(&metrics),
-            r#"{"backlog_count":0,"backlog_bytes":0,"oldest_message_timestamp_ms":0,"counters":{"sent":0,"delivered":0,"acknowledged":0,"retried":0,"dead_lettered":0,"dropped":0,"expired":0,"purged":0,"empty_pulls":0}}"#,
+            encode_metrics(&metrics, States::default()),
+            r#"{"backlog_count":0,"backlog_bytes":0,"oldest_message_timestamp_ms":0,"waiting_count":0,"out_count":0,"delayed_count":0,"counters":{"sent":0,"delivered":0,"acknowledged":0,"retried":0,"dead_lettered":0,"dropped":0,"expired":0,"purged":0,"redriven":0,"empty_pulls":0}}"#,
         );
     }
 

@@ -71,6 +71,8 @@ pub enum AccountRoute {
     Queue { queue: Id, to: QueueRoute },
     /// `POST /event_subscriptions/subscriptions`
     CreateSubscription,
+    /// `GET /overview`, pullq's own: all queues with their states
+    Overview,
     /// `GET /event_subscriptions/subscriptions`
     ListSubscriptions,
     /// `GET`, `PATCH` or `DELETE /event_subscriptions/subscriptions/{id}`
@@ -90,6 +92,14 @@ pub enum QueueRoute {
     Delete,
     /// `GET /metrics`
     Metrics,
+    /// `GET /history`, pullq's own: the last hour
+    History,
+    /// `POST /redrive`, pullq's own: have messages moved on
+    StartRedrive,
+    /// `GET /redrive`
+    RedriveStatus,
+    /// `DELETE /redrive`
+    StopRedrive,
     /// `POST /purge`
     StartPurge,
     /// `GET /purge`
@@ -140,11 +150,32 @@ impl Route {
             | Route::ListMemberships
             | Route::VerifyToken => Permissions::NONE,
             Route::Account { to, .. } => match to {
-                AccountRoute::ListQueues | AccountRoute::ListSubscriptions => Permissions::READ,
+                AccountRoute::ListQueues
+                | AccountRoute::Overview
+                | AccountRoute::ListSubscriptions => Permissions::READ,
                 AccountRoute::CreateQueue
                 | AccountRoute::CreateSubscription
                 | AccountRoute::Subscription => Permissions::WRITE,
                 AccountRoute::Queue { to, .. } => to.needs(),
+            },
+        }
+    }
+
+    /// What is asked, for logs: the name that the endpoint has in the API's description.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Route::Description => "getDescription",
+            Route::ListAccounts => "listAccounts",
+            Route::ListMemberships => "listMemberships",
+            Route::VerifyToken => "verifyToken",
+            Route::Account { to, .. } => match to {
+                AccountRoute::CreateQueue => "createQueue",
+                AccountRoute::ListQueues => "listQueues",
+                AccountRoute::Overview => "getOverview",
+                AccountRoute::CreateSubscription => "createSubscription",
+                AccountRoute::ListSubscriptions => "listSubscriptions",
+                AccountRoute::Subscription => "subscription",
+                AccountRoute::Queue { to, .. } => to.operation(),
             },
         }
     }
@@ -166,10 +197,44 @@ impl Route {
 }
 
 impl QueueRoute {
+    fn operation(&self) -> &'static str {
+        match self {
+            QueueRoute::Get => "getQueue",
+            QueueRoute::Replace => "replaceQueue",
+            QueueRoute::Patch => "updateQueue",
+            QueueRoute::Delete => "deleteQueue",
+            QueueRoute::Metrics => "getMetrics",
+            QueueRoute::History => "getHistory",
+            QueueRoute::StartRedrive => "startRedrive",
+            QueueRoute::RedriveStatus => "getRedrive",
+            QueueRoute::StopRedrive => "stopRedrive",
+            QueueRoute::StartPurge => "purgeQueue",
+            QueueRoute::PurgeStatus => "getPurge",
+            QueueRoute::CreateConsumer => "createConsumer",
+            QueueRoute::ListConsumers => "listConsumers",
+            QueueRoute::GetConsumer(_) => "getConsumer",
+            QueueRoute::PutConsumer(_) => "putConsumer",
+            QueueRoute::DeleteConsumer(_) => "deleteConsumer",
+            QueueRoute::Messages(to) => match to {
+                MessageRoute::Send => "sendMessage",
+                MessageRoute::SendBatch => "sendBatch",
+                MessageRoute::Pull => "pullMessages",
+                MessageRoute::Settle => "settleMessages",
+                MessageRoute::Extend => "extendLeases",
+                MessageRoute::Peek => "peekMessages",
+                MessageRoute::PurgeRefs => "purgeMessages",
+                MessageRoute::Preview => "previewMessages",
+                MessageRoute::PreviewAck => "ackPreviewed",
+            },
+        }
+    }
+
     fn needs(&self) -> Permissions {
         match self {
             QueueRoute::Get
             | QueueRoute::Metrics
+            | QueueRoute::History
+            | QueueRoute::RedriveStatus
             | QueueRoute::PurgeStatus
             | QueueRoute::ListConsumers
             | QueueRoute::GetConsumer(_) => Permissions::READ,
@@ -177,6 +242,8 @@ impl QueueRoute {
             | QueueRoute::Patch
             | QueueRoute::Delete
             | QueueRoute::StartPurge
+            | QueueRoute::StartRedrive
+            | QueueRoute::StopRedrive
             | QueueRoute::CreateConsumer
             | QueueRoute::PutConsumer(_)
             | QueueRoute::DeleteConsumer(_) => Permissions::WRITE,
@@ -229,6 +296,7 @@ pub fn route(method: &str, path: &str) -> Result<Route, ApiError> {
 enum Below<'a> {
     Queues,
     Queue(&'a str, BelowQueue<'a>),
+    Overview,
     Subscriptions,
     Subscription,
 }
@@ -236,6 +304,8 @@ enum Below<'a> {
 enum BelowQueue<'a> {
     Itself,
     Metrics,
+    History,
+    Redrive,
     Purge,
     Consumers,
     Consumer(&'a str),
@@ -247,6 +317,7 @@ impl<'a> Below<'a> {
         Ok(match segments {
             ["queues"] => Below::Queues,
             ["queues", queue, rest @ ..] => Below::Queue(queue, BelowQueue::of(rest)?),
+            ["overview"] => Below::Overview,
             ["event_subscriptions", "subscriptions"] => Below::Subscriptions,
             ["event_subscriptions", "subscriptions", _] => Below::Subscription,
             _ => return Err(ApiError::UnknownRoute),
@@ -269,6 +340,7 @@ impl<'a> Below<'a> {
                     to: below.choose(method)?,
                 })
             }
+            Below::Overview => choose(method, [("GET", AccountRoute::Overview)]),
             Below::Subscriptions => choose(
                 method,
                 [
@@ -290,6 +362,8 @@ impl<'a> BelowQueue<'a> {
         match segments {
             [] => Ok(BelowQueue::Itself),
             ["metrics"] => Ok(BelowQueue::Metrics),
+            ["history"] => Ok(BelowQueue::History),
+            ["redrive"] => Ok(BelowQueue::Redrive),
             ["purge"] => Ok(BelowQueue::Purge),
             ["consumers"] => Ok(BelowQueue::Consumers),
             ["consumers", consumer] => Ok(BelowQueue::Consumer(consumer)),
@@ -318,6 +392,15 @@ impl<'a> BelowQueue<'a> {
                 ],
             ),
             BelowQueue::Metrics => choose(method, [("GET", QueueRoute::Metrics)]),
+            BelowQueue::History => choose(method, [("GET", QueueRoute::History)]),
+            BelowQueue::Redrive => choose(
+                method,
+                [
+                    ("GET", QueueRoute::RedriveStatus),
+                    ("POST", QueueRoute::StartRedrive),
+                    ("DELETE", QueueRoute::StopRedrive),
+                ],
+            ),
             BelowQueue::Purge => choose(
                 method,
                 [
@@ -406,6 +489,10 @@ mod tests {
             ("PATCH", "", QueueRoute::Patch, write),
             ("DELETE", "", QueueRoute::Delete, write),
             ("GET", "/metrics", QueueRoute::Metrics, read),
+            ("GET", "/history", QueueRoute::History, read),
+            ("GET", "/redrive", QueueRoute::RedriveStatus, read),
+            ("POST", "/redrive", QueueRoute::StartRedrive, write),
+            ("DELETE", "/redrive", QueueRoute::StopRedrive, write),
             ("POST", "/purge", QueueRoute::StartPurge, write),
             ("GET", "/purge", QueueRoute::PurgeStatus, read),
             ("POST", "/consumers", QueueRoute::CreateConsumer, write),

@@ -60,13 +60,15 @@ fn next_event(host: &Host, queue: &Queue) -> Result<(), Broken> {
     Ok(())
 }
 
-/// After a tick nothing is due any more but moves: an alarm does not fire again and again.
+/// After a tick nothing is due any more but moves and a redrive's next portion: an alarm does not fire again and again.
 pub fn nothing_is_due(host: &Host) -> Result<(), Broken> {
     let Some(queue) = &host.queue else {
         return Ok(());
     };
     ensure!(
-        queue.next_event_in_ms() != Some(0) || host.model.moving() > 0,
+        queue.next_event_in_ms() != Some(0)
+            || host.model.moving() > 0
+            || host.model.next_portion_ms().is_some(),
         "10: an alarm does what is due",
         "after a tick something is still due at once"
     );
@@ -102,6 +104,20 @@ pub fn metrics(host: &Host) -> Result<(), Broken> {
         "the oldest message is of {:?} instead of {:?}",
         said.oldest_message_ms,
         model.oldest_sent_ms()
+    );
+    let states = queue.states(&host.sql).map_err(storage_failed)?;
+    ensure!(
+        (states.waiting, states.out, states.delayed) == model.states(host.now_ms),
+        RECOUNT,
+        "{states:?} instead of {:?}",
+        model.states(host.now_ms)
+    );
+    ensure!(
+        queue.redrive() == model.redrive_status(),
+        "9: a redrive says how far it is",
+        "\n  said    {:?}\n  counted {:?}",
+        queue.redrive(),
+        model.redrive_status()
     );
     ensure!(
         queue.config() == &model.config && queue.purged_ms() == model.purged_ms,
@@ -249,7 +265,7 @@ pub fn drained(host: &Host) -> Result<(), Broken> {
     let recount = host.model.recount();
     ensure!(
         recount == host.model.counters,
-        "9: sent = acknowledged + dead-lettered + dropped + expired + purged",
+        "9: sent = acknowledged + dead-lettered + dropped + expired + purged + redriven",
         "\n  {recount:?}\n  {:?}",
         host.model.counters
     );

@@ -5,7 +5,7 @@ use super::database::{Database, Failure};
 use super::model::{Leased, Model};
 use super::queue::lease::SealKey;
 use super::queue::sql::SCHEMA;
-use super::queue::{Config, PullError, Queue, SendError, SqlError};
+use super::queue::{Config, PullError, Queue, RedriveError, SendError, SqlError};
 use super::rng::Rng;
 use super::sqlite::NativeSql;
 
@@ -92,6 +92,15 @@ impl Trouble for SendError {
         match self {
             SendError::Storage(error) => Some(error),
             #[allow(unreachable_patterns)] // sends may be refused for other reasons one day
+            _ => None,
+        }
+    }
+}
+
+impl Trouble for RedriveError {
+    fn storage(&self) -> Option<&SqlError> {
+        match self {
+            RedriveError::Storage(error) => Some(error),
             _ => None,
         }
     }

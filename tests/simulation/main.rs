@@ -186,6 +186,7 @@ fn add(total: &mut Figures, figures: &Figures) {
     total.delivered += figures.delivered;
     total.acknowledged += figures.acknowledged;
     total.dead_lettered += figures.dead_lettered;
+    total.redriven += figures.redriven;
     total.expired += figures.expired;
     total.purged += figures.purged;
 }
@@ -194,7 +195,7 @@ fn summary(seeds: u64, figures: &Figures, started: Instant) -> String {
     let seconds = started.elapsed().as_secs_f64();
     format!(
         "{seeds} seeds, {} operations in {seconds:.1} s ({:.0}/s), {} crashes, {} failed statements; \
-         messages: {} sent, {} delivered, {} acknowledged, {} dead-lettered, {} expired, {} purged",
+         messages: {} sent, {} delivered, {} acknowledged, {} dead-lettered, {} redriven, {} expired, {} purged",
         figures.operations,
         figures.operations as f64 / seconds,
         figures.crashes,
@@ -203,6 +204,7 @@ fn summary(seeds: u64, figures: &Figures, started: Instant) -> String {
         figures.delivered,
         figures.acknowledged,
         figures.dead_lettered,
+        figures.redriven,
         figures.expired,
         figures.purged
     )

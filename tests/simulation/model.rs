@@ -5,6 +5,7 @@
 
 mod deliveries;
 mod moves;
+mod redrive;
 mod settling;
 
 use super::broken::{ensure, Broken};
@@ -42,6 +43,7 @@ pub struct Message {
 ///                     ▲  │ ◀───pull────────┘ (its time over)
 ///                     └──┘ pull (its time over)
 ///   from each of them: Settled; from the two on the right, deliveries used up: Moving, then Settled
+///   from each of them, its time over: Moving by a redrive, then Settled
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Never delivered.
@@ -52,7 +54,7 @@ pub enum State {
     GivenBack {
         until_ms: u64,
     },
-    /// On its way to the dead-letter queue.
+    /// On its way to another queue.
     Moving,
     Settled(End),
 }
@@ -61,6 +63,7 @@ pub enum State {
 pub enum End {
     Acknowledged,
     DeadLettered,
+    Redriven,
     Dropped,
     Expired,
     Purged,
@@ -125,6 +128,9 @@ pub struct Model {
     /// Delivered and not settled, by the time at which they may be delivered again.
     out: BTreeSet<(u64, CopyNo)>,
     moving: BTreeSet<CopyNo>,
+    /// Those of them that a redrive has moving, and where to.
+    redriven: BTreeMap<CopyNo, String>,
+    redrive: Option<redrive::Redrive>,
     /// Moves that were handed out, by their numbers.
     moves: BTreeMap<u64, Vec<CopyNo>>,
     latest_move: u64,
@@ -155,6 +161,8 @@ impl Model {
             delayed: BTreeSet::new(),
             out: BTreeSet::new(),
             moving: BTreeSet::new(),
+            redriven: BTreeMap::new(),
+            redrive: None,
             moves: BTreeMap::new(),
             latest_move: 0,
             by_id: HashMap::new(),
@@ -228,6 +236,7 @@ impl Model {
             self.live_by_readiness
                 .first()
                 .map(|&(ready_ms, _)| (ready_ms + retention_ms).max(now_ms)),
+            self.next_portion_ms().map(|at_ms| at_ms.max(now_ms)),
         ]
         .into_iter()
         .flatten()
@@ -452,6 +461,7 @@ impl Model {
             match message.state {
                 State::Settled(End::Acknowledged) => recount.acknowledged += 1,
                 State::Settled(End::DeadLettered) => recount.dead_lettered += 1,
+                State::Settled(End::Redriven) => recount.redriven += 1,
                 State::Settled(End::Dropped) => recount.dropped += 1,
                 State::Settled(End::Expired) => recount.expired += 1,
                 State::Settled(End::Purged) => recount.purged += 1,
@@ -470,6 +480,7 @@ impl Model {
         *match end {
             End::Acknowledged => &mut self.counters.acknowledged,
             End::DeadLettered => &mut self.counters.dead_lettered,
+            End::Redriven => &mut self.counters.redriven,
             End::Dropped => &mut self.counters.dropped,
             End::Expired => &mut self.counters.expired,
             End::Purged => &mut self.counters.purged,
@@ -494,6 +505,7 @@ impl Model {
             }
             State::Moving => {
                 self.moving.remove(&copy);
+                self.redriven.remove(&copy);
                 group.moving -= 1;
             }
             State::Settled(_) => unreachable!("a settled message stays settled"),

@@ -40,6 +40,7 @@ pub struct Figures {
     pub delivered: u64,
     pub acknowledged: u64,
     pub dead_lettered: u64,
+    pub redriven: u64,
     pub expired: u64,
     pub purged: u64,
 }
@@ -98,6 +99,7 @@ impl World {
             self.figures.delivered += counters.delivered;
             self.figures.acknowledged += counters.acknowledged;
             self.figures.dead_lettered += counters.dead_lettered;
+            self.figures.redriven += counters.redriven;
             self.figures.expired += counters.expired;
             self.figures.purged += counters.purged;
         }
@@ -166,6 +168,7 @@ impl World {
             }
             Op::Drain => self.drain_queue(host)?,
             Op::TakeBack => self.take_back(host)?,
+            Op::Redrive => self.redrive(host)?,
             Op::Restart => self.restart(host),
             Op::MakeAnew => {
                 if self.rng.chance(200) {

@@ -186,7 +186,7 @@ test("refusals tell clients whether asking again can help", async () => {
 test("what is nowhere is answered in the envelope, outside the API too", async () => {
   const account = `/client/v4/accounts/${ACCOUNT}`;
   for (const path of [
-    "/", "/favicon.ico", "/client", "/client/v4", "/client/v4/", "/client/v5/accounts", "/internal/configure",
+    "/favicon.ico", "/metric", "/consoles", "/console/none.js", "/console/a/b.js", "/client", "/client/v4", "/client/v4/", "/client/v5/accounts", "/internal/configure",
     "//client/v4/accounts", "/client//v4/accounts", `${account}//queues`, `${account}/queues//`, "//openapi.json",
     `${account}/queues/${UNKNOWN_ID}/messages//pull`, "/client/v4/%61ccounts/x/y", "/%00", "/%ff%fe", "/%", "/%zz", "/a%2fb",
   ]) {

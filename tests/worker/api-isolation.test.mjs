@@ -67,8 +67,8 @@ function call({ method, path, body }, ids, { lease_id = "x", ref = "x" } = {}) {
 const unknown = (ids) => ({ ...ids, queue_id: UNKNOWN_ID });
 
 test("the description lists every endpoint of an account", () => {
-  assert.equal(ENDPOINTS.length, 28);
-  assert.equal(OF_A_QUEUE.length, 21);
+  assert.equal(ENDPOINTS.length, 33);
+  assert.equal(OF_A_QUEUE.length, 25);
 });
 
 test("another account finds nothing under a queue's id, on every endpoint, and changes nothing", async () => {
@@ -114,6 +114,7 @@ test("a lease id and a ref of another account's queue mean nothing, on every end
   const stranger = as(DEV.token, OTHER_ACCOUNT);
   const theirs = await stranger.queue();
   for (const endpoint of OF_A_QUEUE.filter(({ body }) => /lease_id|"ref"/.test(JSON.stringify(body) ?? ""))) {
+    if (endpoint.name === "startRedrive") continue; // It passes over them later, see below.
     const [method, path, body] = call(endpoint, { queue_id: theirs.id }, { lease_id, ref });
     const { status, json } = await stranger.call(method, path, body);
     assert.equal(status, 200, endpoint.name);
@@ -121,6 +122,10 @@ test("a lease id and a ref of another account's queue mean nothing, on every end
     assert.equal(ackCount + retryCount + extendedCount + purgedCount, 0, endpoint.name);
     assert.ok(Object.keys(json.result.warnings).some((token) => [lease_id, ref].includes(token)), endpoint.name);
   }
+  const target = await stranger.queue();
+  await stranger.ok("POST", `${theirs.path}/redrive`, { destination_queue_name: target.name, refs: [ref] });
+  const { moved, skipped } = await stranger.ok("GET", `${theirs.path}/redrive`);
+  assert.deepEqual({ moved, skipped }, { moved: 0, skipped: 1 });
   assert.deepEqual(await view(queue), before);
 });
 
@@ -145,6 +150,7 @@ test("a token for some queues works on them, on every endpoint, and lists them a
     const body = structuredClone(endpoint.body);
     if (body?.queue_name) body.queue_name = `${queue.name}-2`;
     if (body?.dead_letter_queue) body.dead_letter_queue = "mail-dead";
+    if (body?.destination_queue_name) body.destination_queue_name = "mail-getQueue";
     const { status, json } = await limited.call(...call({ ...endpoint, body }, { queue_id: queue.id, consumer_id }));
     // The queue has a consumer already.
     assert.equal(status, endpoint.name === "createConsumer" ? 409 : 200, `${endpoint.name}: ${JSON.stringify(json)}`);

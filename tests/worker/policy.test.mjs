@@ -168,12 +168,12 @@ test("a queue's metrics count what is unacknowledged, its bytes and its oldest m
   const queue = await api.queue();
   const before_ms = Date.now();
   const { counters: nothing, ...empty } = await metrics(queue);
-  assert.deepEqual(empty, { backlog_count: 0, backlog_bytes: 0, oldest_message_timestamp_ms: 0 });
+  assert.deepEqual(empty, { backlog_count: 0, backlog_bytes: 0, oldest_message_timestamp_ms: 0, waiting_count: 0, out_count: 0, delayed_count: 0 });
   assert.deepEqual(new Set(Object.values(nothing)), new Set([0]));
   await queue.texts(["12345", "678"]);
   const [first] = await queue.take({ batch_size: 1 });
-  const { backlog_count, backlog_bytes, oldest_message_timestamp_ms } = await metrics(queue);
-  assert.deepEqual([backlog_count, backlog_bytes], [2, 8]);
+  const { backlog_count, backlog_bytes, oldest_message_timestamp_ms, waiting_count, out_count } = await metrics(queue);
+  assert.deepEqual([backlog_count, backlog_bytes, waiting_count, out_count], [2, 8, 1, 1]);
   assert.ok(oldest_message_timestamp_ms >= before_ms && oldest_message_timestamp_ms <= Date.now());
   await queue.settle({ acks: [first] });
   const after = await metrics(queue);
@@ -187,6 +187,7 @@ test("a queue's metrics count what is unacknowledged, its bytes and its oldest m
     dropped: 0,
     expired: 0,
     purged: 0,
+    redriven: 0,
     empty_pulls: 0,
   });
 });

@@ -75,7 +75,10 @@ pub fn encode_extended(settlement: &Settlement) -> Answer {
 }
 
 /// An array's items, of which `before` have come in other arrays already.
-pub(super) fn items<'a>(field: &Field<'a>, before: usize) -> Result<Vec<Field<'a>>, Wrong> {
+pub(in crate::rest) fn items<'a>(
+    field: &Field<'a>,
+    before: usize,
+) -> Result<Vec<Field<'a>>, Wrong> {
     let Some(items) = field.array(MAX_SETTLE_LEASES)? else {
         return Ok(Vec::new());
     };
@@ -94,7 +97,7 @@ pub(super) fn token(item: &Field) -> Result<String, Wrong> {
 }
 
 /// A lease id or ref, alone or in an object under `name`.
-pub(super) fn named_token(item: &Field, name: &'static str) -> Result<String, Wrong> {
+pub(in crate::rest) fn named_token(item: &Field, name: &'static str) -> Result<String, Wrong> {
     if is_string(item) {
         let token = item.text()?;
         return Ok(item.required(token, "a string")?.into_owned());

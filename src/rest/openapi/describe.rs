@@ -130,7 +130,8 @@ impl Endpoint {
             ApiError::Access(AccessError::Insufficient),
             too_many_wrong(),
         ];
-        let is_served_by_an_object = self.path.contains("/queues");
+        let is_served_by_an_object =
+            self.path.contains("/queues") || self.path.contains("/overview");
         if self.path.contains("{account_id}") {
             errors.push(ApiError::MalformedAccountId);
         }
@@ -163,6 +164,7 @@ fn queues() -> Vec<Endpoint> {
     let all = || format!("{ACCOUNT}/queues");
     let one = || format!("{ACCOUNT}/queues/{{queue_id}}");
     let purge = || format!("{ACCOUNT}/queues/{{queue_id}}/purge");
+    let redrive = || format!("{ACCOUNT}/queues/{{queue_id}}/redrive");
     let tag = |id| ("Queues", id);
     let refused = || {
         vec![
@@ -197,6 +199,18 @@ fn queues() -> Vec<Endpoint> {
             .fails(vec![ApiError::OwnDeadLetterQueue]),
         endpoint(("delete", one()), tag("deleteQueue"), "Delete a queue with its consumer and its messages", Outcome::Null),
         endpoint(("get", format!("{}/metrics", one())), tag("getMetrics"), "How much there is in a queue, and what it has done", Outcome::One("QueueMetrics")),
+        endpoint(("get", format!("{}/history", one())), tag("getHistory"), "pullq's own: the last hour, minute by minute", Outcome::One("History")),
+        endpoint(("post", redrive()), tag("startRedrive"), "pullq's own: have messages moved on, for example dead letters back to where they died", Outcome::One("Redrive"))
+            .takes("RedriveRequest", json!([
+                { "destination_queue_name": "orders", "messages_per_second": 50, "refs": [{ "ref": "a" }, "b"] },
+                {},
+            ]), vec![invalid_field()])
+            .optionally()
+            .fails(vec![ApiError::RedriveRunning, ApiError::DestinationNotFound, ApiError::OwnDestination]),
+        endpoint(("get", redrive()), tag("getRedrive"), "pullq's own: how far the latest redrive is", Outcome::One("Redrive")),
+        endpoint(("delete", redrive()), tag("stopRedrive"), "pullq's own: stop it; what had begun to move still arrives", Outcome::One("Redrive")),
+        endpoint(("get", format!("{ACCOUNT}/overview")), tag("getOverview"), "pullq's own: all queues with how they stand", Outcome::One("Overview"))
+            .asks(&["since"], vec![invalid_query()]),
         endpoint(("post", purge()), tag("purgeQueue"), "Delete every message of a queue", Outcome::One("Queue"))
             .takes("PurgeRequest", json!([{ "delete_messages_permanently": true }]), vec![invalid_request()]),
         endpoint(("get", purge()), tag("getPurge"), "The latest purge of a queue", Outcome::One("PurgeStatus")),

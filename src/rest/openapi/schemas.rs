@@ -106,6 +106,8 @@ pub fn parameters() -> Value {
             json!({ "type": "integer", "minimum": 1, "maximum": MAX_PER_PAGE, "default": DEFAULT_PER_PAGE })),
         "name": query("name", "Only queues that bear one of these names exactly.",
             json!({ "type": "array", "items": { "type": "string" }, "maxItems": MAX_NAMES })),
+        "since": query("since", "The version of an overview that is known: only queues that changed since.",
+            json!({ "type": "integer", "minimum": 0, "default": 0 })),
         "direction": query("direction", "Of an empty list, so without effect.", json!({ "type": "string", "enum": ["asc", "desc"] })),
         "order": query("order", "Of an empty list, so without effect.",
             json!({ "type": "string", "enum": ["created_at", "name", "enabled", "source"] })),
@@ -314,6 +316,17 @@ pub fn named() -> Vec<(&'static str, Value)> {
                 }),
             ),
         ),
+        (
+            "RedriveRequest",
+            object(
+                &[],
+                json!({
+                    "destination_queue_name": { "type": ["string", "null"], "description": "The queue that the messages go to. By default each goes back to the queue in which it died." },
+                    "messages_per_second": optional(1..=u64::from(MAX_REDRIVE_PER_SECOND), "By default as fast as it goes."),
+                    "refs": tokens("ref", json!({}), true, &format!("Messages that a peek showed, at most {MAX_SETTLE_LEASES}. By default all that are in the queue.")),
+                }),
+            ),
+        ),
         ("CreateQueueRequest", {
             let mut properties = update_queue();
             properties["queue_name"]["type"] = "string".into();
@@ -348,17 +361,64 @@ pub fn named() -> Vec<(&'static str, Value)> {
                 "backlog_count": count("As in Metrics."),
                 "backlog_bytes": count("As in Metrics."),
                 "oldest_message_timestamp_ms": count("As in Metrics."),
-                "counters": whole(json!({
-                    "sent": count("Messages sent since the queue was made."),
-                    "delivered": count("Deliveries: a message that is delivered twice counts twice."),
-                    "acknowledged": count("Messages acknowledged."),
-                    "retried": count("Retries that consumers asked for."),
-                    "dead_lettered": count("Messages moved to the dead-letter queue."),
-                    "dropped": count("Messages given up where there is no dead-letter queue."),
-                    "expired": count("Messages past their retention."),
-                    "purged": count("Messages purged."),
-                    "empty_pulls": count("Pulls that brought nothing; those since the last write are lost when the object restarts."),
-                })),
+                "waiting_count": count("Messages that a pull can have now."),
+                "out_count": count("Messages that are leased, or on their way to another queue."),
+                "delayed_count": count("Messages that are not to be delivered yet."),
+                "counters": reference("Counters"),
+            })),
+        ),
+        (
+            "Counters",
+            whole(json!({
+                "sent": count("Messages sent since the queue was made."),
+                "delivered": count("Deliveries: a message that is delivered twice counts twice."),
+                "acknowledged": count("Messages acknowledged."),
+                "retried": count("Retries that consumers asked for."),
+                "dead_lettered": count("Messages moved to the dead-letter queue."),
+                "dropped": count("Messages given up where there is no dead-letter queue."),
+                "expired": count("Messages past their retention."),
+                "purged": count("Messages purged."),
+                "redriven": count("Messages moved to another queue by a redrive."),
+                "empty_pulls": count("Pulls that brought nothing; those since the last write are lost when the object restarts."),
+            })),
+        ),
+        (
+            "History",
+            whole(json!({ "minutes": { "type": "array", "items": whole(json!({
+                "minute_ms": count("When the minute began, in milliseconds since 1970."),
+                "backlog_count": count("At the minute's last write, as in Metrics."),
+                "backlog_bytes": count("As in Metrics."),
+                "counters": reference("Counters"),
+            })), "description": "Oldest first: what was before the hour, minutes in which something was written, and now." } })),
+        ),
+        (
+            "Overview",
+            whole(json!({
+                "version": count("To be given as since the next time."),
+                "as_of_ms": count("In milliseconds since 1970."),
+                "queue_count": count("Queues that the token is good for, changed or not."),
+                "queues": { "type": "array", "items": whole(json!({
+                    "queue_id": id(), "queue_name": text("Unique in the account."), "created_on": timestamp(),
+                    "delivery_paused": { "type": "boolean" }, "has_consumer": { "type": "boolean" },
+                    "dead_letter_queue": { "type": ["string", "null"] },
+                    "waiting_count": count("As in QueueMetrics."), "out_count": count("As in QueueMetrics."),
+                    "delayed_count": count("As in QueueMetrics."), "backlog_bytes": count("As in Metrics."),
+                    "oldest_message_timestamp_ms": count("As in Metrics."), "counters": reference("Counters"),
+                    "state_as_of_ms": count("When the queue was asked, in milliseconds since 1970; idle queues are not asked anew."),
+                })) },
+            })),
+        ),
+        (
+            "Redrive",
+            whole(json!({
+                "state": { "enum": ["none", "running", "completed", "stopped"] },
+                "destination_queue_name": { "type": ["string", "null"], "description": "null: each message goes back to the queue in which it died." },
+                "messages_per_second": { "type": ["integer", "null"], "minimum": 1 },
+                "messages_to_move": count("Messages that could move when it began."),
+                "moved": count("Messages that have arrived."),
+                "skipped": count("Messages that stayed: those that are out, and those that died in no other queue."),
+                "started_on": { "type": ["string", "null"], "format": "date-time" },
+                "ended_on": { "type": ["string", "null"], "format": "date-time" },
             })),
         ),
         (
@@ -469,7 +529,11 @@ pub fn named() -> Vec<(&'static str, Value)> {
         ),
         (
             "VerifiedToken",
-            whole(json!({ "id": id(), "status": { "const": "active" } })),
+            whole(json!({
+                "id": id(), "status": { "const": "active" },
+                "permissions": { "type": "array", "items": { "enum": ["queues:read", "queues:write"] } },
+                "queues": { "type": "array", "items": text("A name, in which * stands for anything.") },
+            })),
         ),
         (
             "PageInfo",

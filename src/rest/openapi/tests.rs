@@ -3,16 +3,19 @@
 
 use super::check::check;
 use super::describe::{document_of, endpoints, Endpoint, Outcome};
+use crate::access::{Grant, Permissions, QueueNames};
 use crate::directory::{ConsumerEntry, Entry, List};
+use crate::overview::{encode_overview, Known, QueueState};
 use crate::queue::ledger::Counters;
 use crate::queue::{
-    Consumer, Death, Delivery, Metrics, Peeked, Pulled, RefPurge, SendReceipt, Settings, Settlement,
+    Consumer, Death, Delivery, Metrics, Minute, Peeked, Pulled, RedriveState, RedriveStatus,
+    RefPurge, SendReceipt, Settings, Settlement, States,
 };
 use crate::rest::error::every::errors;
 use crate::rest::form::JsonBodies;
 use crate::rest::messages::{peek, pull, send, settle};
 use crate::rest::page::Page;
-use crate::rest::{accounts, consumers, queues, route, Answer, ApiError, Id, Route};
+use crate::rest::{accounts, consumers, queues, redrive, route, Answer, ApiError, Id, Route};
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 
@@ -79,6 +82,9 @@ fn the_description_has_the_routes_and_methods_that_there_are() {
                 .find(|one| one.path == template && one.method.to_uppercase() == method)
                 .expect("described");
             assert_eq!(is_open, matches!(endpoint.result, Outcome::Document));
+            if !template.contains("{subscription_id}") {
+                assert_eq!(found.operation(), endpoint.id);
+            }
         }
     }
 }
@@ -94,6 +100,7 @@ fn reader(schema: &str) -> fn(&[u8]) -> Result<(), ApiError> {
         "PeekRequest" => |body| peek::parse_peek(body).map(drop),
         "PurgeRefsRequest" => |body| peek::parse_refs(body).map(drop),
         "PreviewAckRequest" => |body| peek::parse_preview_ack(body).map(drop),
+        "RedriveRequest" => |body| redrive::parse_redrive(body).map(drop),
         "CreateQueueRequest" => |body| queues::parse_create(body).map(drop),
         "UpdateQueueRequest" => |body| queues::parse_update(body).map(drop),
         "PurgeRequest" => queues::parse_purge,
@@ -347,6 +354,33 @@ fn answers() -> Vec<(&'static str, Vec<Answer>)> {
     };
     let consumer = || vec![consumers::encode_only_consumer(&full).expect("encoded")];
     let account = Id::parse(ID);
+    let grant = Grant {
+        token_name: "billing".into(),
+        account: None,
+        permissions: Permissions::BOTH,
+        queues: QueueNames::every(),
+    };
+    let minute = Minute {
+        began_ms: 60_000,
+        backlog_count: 1,
+        backlog_bytes: 2,
+        counters: Counters::default(),
+    };
+    let redriving = RedriveStatus {
+        state: RedriveState::Stopped,
+        destination: Some("orders".into()),
+        messages_per_second: Some(5),
+        to_move: 3,
+        moved: 1,
+        skipped: 1,
+        started_ms: 1,
+        ended_ms: Some(2),
+    };
+    let known = [bare.clone(), full.clone()].map(|entry| Known {
+        entry,
+        state: QueueState::of(States::default(), &metrics),
+        at_ms: 5,
+    });
     let peek = |form| vec![peek::encode_peeked(&peeked, form).expect("encoded")];
     vec![
         ("createQueue", shown()),
@@ -355,7 +389,21 @@ fn answers() -> Vec<(&'static str, Vec<Answer>)> {
         ("replaceQueue", shown()),
         ("updateQueue", shown()),
         ("deleteQueue", vec![Answer::empty()]),
-        ("getMetrics", vec![queues::encode_metrics(&metrics)]),
+        (
+            "getMetrics",
+            vec![queues::encode_metrics(&metrics, States::default())],
+        ),
+        ("getHistory", vec![queues::encode_history(&[minute])]),
+        (
+            "startRedrive",
+            vec![redrive::encode_redrive(Some(&redriving))],
+        ),
+        ("getRedrive", vec![redrive::encode_redrive(None)]),
+        (
+            "stopRedrive",
+            vec![redrive::encode_redrive(Some(&redriving))],
+        ),
+        ("getOverview", vec![encode_overview(&known, 0, 9)]),
         ("purgeQueue", shown()),
         (
             "getPurge",
@@ -407,7 +455,7 @@ fn answers() -> Vec<(&'static str, Vec<Answer>)> {
             "listMemberships",
             vec![accounts::encode_memberships(account.as_ref(), page)],
         ),
-        ("verifyToken", vec![accounts::encode_verified("billing")]),
+        ("verifyToken", vec![accounts::encode_verified(&grant)]),
         ("listSubscriptions", vec![Answer::list::<()>(&[], page, 0)]),
         ("getDescription", vec![super::answer()]),
     ]

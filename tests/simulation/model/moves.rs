@@ -1,4 +1,4 @@
-//! Moves to the dead-letter queue, as their sender and as their receiver sees them.
+//! Moves to another queue, as their sender and as their receiver sees them.
 
 use super::{Checked, Draft, End, Model};
 use crate::broken::{ensure, Broken};
@@ -39,11 +39,12 @@ impl Model {
                 .death
                 .as_ref()
                 .map_or(known.sent_ms, |d| d.first_sent_ms);
-            let death = Death {
+            // What is redriven begins anew.
+            let death = (!self.redriven.contains_key(&copy)).then(|| Death {
                 queue_name: self.config.queue_name.clone(),
                 first_sent_ms,
                 attempts: known.deliveries,
-            };
+            });
             known.is_whole(
                 copy,
                 &message.content,
@@ -52,7 +53,7 @@ impl Model {
                 &known.death,
             )?;
             ensure!(
-                message.death.as_ref() == Some(&death) && message.size == known.size,
+                message.death == death && message.size == known.size,
                 "6: a dead letter says how it died",
                 "#{copy}: {:?}, {} bytes instead of {death:?}, {} bytes",
                 message.death,
@@ -61,6 +62,7 @@ impl Model {
             );
             copies.push(copy);
         }
+        self.goes_where_it_should(&copies, &transfer.destination)?;
         ensure!(
             !copies.is_empty() && copies.len() <= MAX_MOVE_MESSAGES,
             "13: a move's size is bounded",
@@ -149,7 +151,11 @@ impl Model {
     pub fn transferred(&mut self, number: u64) -> bool {
         let copies = self.moves.remove(&number);
         for &copy in copies.iter().flatten() {
-            self.settle(copy, End::DeadLettered);
+            let end = match self.redriven.contains_key(&copy) {
+                true => End::Redriven,
+                false => End::DeadLettered,
+            };
+            self.settle(copy, end);
         }
         copies.is_some()
     }

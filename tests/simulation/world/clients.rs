@@ -4,7 +4,7 @@ use super::{Checked, World};
 use crate::broken::{ensure, Broken};
 use crate::history::{digest, list};
 use crate::host::{Host, Lease, Ref};
-use crate::model::{Draft, Groups, Leased, Presented};
+use crate::model::{CopyNo, Draft, Groups, Leased, Presented};
 use crate::queue::{
     limits, Extension, MessageId, NewMessage, PullError, PullRequest, Retry, SendRequest,
 };
@@ -540,7 +540,8 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn purge_refs(&mut self, host: usize) -> Checked {
+    /// Refs as clients present them: of this queue, of others, and forged ones.
+    pub(super) fn some_refs(&mut self, host: usize) -> Vec<Presented<CopyNo>> {
         let mut presented = Vec::new();
         for _ in 0..self.rng.mostly_small(10) {
             let from = match self.rng.chance(self.habits.dishonest) {
@@ -566,6 +567,11 @@ impl World {
                 says: home.then_some(reference.copy),
             });
         }
+        presented
+    }
+
+    pub(super) fn purge_refs(&mut self, host: usize) -> Checked {
+        let presented = self.some_refs(host);
         let texts: Vec<String> = presented.iter().map(|one| one.text.clone()).collect();
         let done = self.operate_unrefused(host, |queue, sql, wall_ms| {
             queue.purge_refs(sql, wall_ms, &texts)

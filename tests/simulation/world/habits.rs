@@ -24,10 +24,11 @@ pub enum Op {
     Drain,
     TakeBack,
     SendTogether,
+    Redrive,
 }
 
 /// Each operation with the highest weight that a seed may give it.
-pub const OPS: [(Op, u64); 19] = [
+pub const OPS: [(Op, u64); 20] = [
     (Op::Send, 200),
     (Op::SendBatch, 100),
     (Op::Pull, 250),
@@ -47,6 +48,7 @@ pub const OPS: [(Op, u64); 19] = [
     (Op::Drain, 4),
     (Op::TakeBack, 30),
     (Op::SendTogether, 60),
+    (Op::Redrive, 60),
 ];
 
 pub struct Habits {

@@ -1,10 +1,11 @@
-//! The alarm, and moves to dead-letter queues: each half by itself, repeated, late or never.
+//! The alarm, and moves to other queues, dead letters' and redrives': each half by itself, repeated,
+//! late or never.
 
 use super::{name_of, Checked, World};
 use crate::broken::Broken;
 use crate::checks;
-use crate::model::Draft;
-use crate::queue::Transfer;
+use crate::model::{CopyNo, Draft};
+use crate::queue::{RedriveError, RedriveRequest, Transfer};
 
 const MOVES_KEPT: usize = 12;
 
@@ -30,12 +31,74 @@ impl World {
                 self.line.push_str(" swept");
             }
             host.model.forget_keys(host.now_ms);
+            if host.model.redrive_on(host.now_ms) {
+                host.wrote();
+                self.line.push_str(" redriving");
+            }
             checks::nothing_is_due(host)?;
             if self.figures.operations.is_multiple_of(16) {
                 checks::tidy(host)?;
             }
         }
         Ok(())
+    }
+
+    /// Begins a redrive, or stops the one that runs.
+    pub(super) fn redrive(&mut self, host: usize) -> Checked {
+        if self.hosts[host].model.is_redriving() && self.rng.chance(300) {
+            let done = self
+                .operate_unrefused(host, |queue, sql, wall_ms| queue.stop_redrive(sql, wall_ms))?;
+            if done.is_some() {
+                let host = &mut self.hosts[host];
+                host.model.redrive_stopped(host.now_ms);
+                self.line.push_str(" stopped");
+            }
+            return checks::metrics(&self.hosts[host]);
+        }
+        let (refs, chosen) = match self.rng.chance(400) {
+            true => {
+                let presented = self.some_refs(host);
+                let copies: Vec<CopyNo> = presented.iter().filter_map(|one| one.says).collect();
+                let named = presented.len() as u64;
+                let texts = presented.into_iter().map(|one| one.text).collect();
+                (Some(texts), Some((copies, named)))
+            }
+            false => (None, None),
+        };
+        let to = self.rng.index(self.hosts.len());
+        let request = RedriveRequest {
+            destination: self.rng.chance(400).then(|| name_of(to)),
+            messages_per_second: self.rng.pick(&[None, None, Some(1), Some(20), Some(2_000)]),
+            refs,
+        };
+        let (destination, rate) = (request.destination.clone(), request.messages_per_second);
+        self.line.push_str(&format!(
+            " to {destination:?} at {rate:?}, {:?} refs",
+            request.refs.as_ref().map(Vec::len)
+        ));
+        let done = self.operate(host, |queue, sql, wall_ms| {
+            queue.start_redrive(sql, wall_ms, request)
+        })?;
+        let own = destination.as_ref() == Some(&name_of(host));
+        let host = &mut self.hosts[host];
+        let refusal = match (host.model.is_redriving(), own) {
+            (true, _) => Some(RedriveError::Running),
+            (_, true) => Some(RedriveError::OwnDestination),
+            _ => None,
+        };
+        match done {
+            None => Ok(()),
+            Some((Err(error), _)) if Some(&error) == refusal.as_ref() => Ok(()),
+            Some((Ok(_), _)) if refusal.is_none() => {
+                host.model
+                    .redrive_began(host.now_ms, chosen, destination, rate);
+                checks::metrics(host)
+            }
+            Some((result, _)) => Err(Broken::new(
+                "6: a queue has one redrive at a time, to another queue",
+                format!("{result:?} instead of {refusal:?}"),
+            )),
+        }
     }
 
     /// Both halves of moves one after the other, as they go when nothing goes wrong in between.
