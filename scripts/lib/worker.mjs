@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+import { buildConsole } from './console.mjs';
 import { binDir, cargoTools, root, toolPath, wasmEnv, wasmTarget } from './project.mjs';
 import { Explained, duration, read, run } from './run.mjs';
 
@@ -13,8 +14,13 @@ const outputs = ['build/worker/shim.mjs', 'build/index.js', 'build/index_bg.wasm
 const wasmFeatures = ['mutable-globals', 'sign-ext', 'nontrapping-float-to-int', 'bulk-memory', 'multivalue', 'reference-types', 'exception-handling'].map((name) => `--enable-${name}`);
 const stampPath = join(root, 'build', 'stamp.json');
 
-/** Builds unless the output is up to date. */
-export async function buildWorker({ say = console.log, onOutput } = {}) {
+/** Builds the Worker and the console that it serves, each unless its output is up to date. */
+export async function buildWorker(options = {}) {
+  await buildWasm(options);
+  await buildConsole(options);
+}
+
+async function buildWasm({ say = console.log, onOutput }) {
   if (isFresh()) {
     say('build: up to date');
     return;
