@@ -2,10 +2,12 @@
 // Prints the tables, writes bench/results.json and the pictures of bench/.
 // `-- --rounds 2 --seconds 0.2` makes it shorter (5 rounds of half a second a measurement otherwise).
 // `-- --as-built` measures what lies in build/, whatever src/ holds.
+// `-- --builds old=/a/folder,new=build`: builds of pullq against each other, and nothing else; the ratios are the
+// last one's to each.
 // `-- --smoke`: one minute, pullq and the naive queue alone; fails when something doesn't run or when rows
 // written for a message exceed their budget, and writes nothing.
 import { rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { budgets, rowBudgets } from '../bench/lib/budgets.mjs';
 import { buildFloor, buildLoad } from '../bench/lib/build.mjs';
@@ -15,7 +17,7 @@ import { startPeers } from '../bench/lib/peers.mjs';
 import { drawGrowth } from '../bench/lib/pictures.mjs';
 import { machine, newDataFolder } from '../bench/lib/place.mjs';
 import { fullPlan, smokePlan } from '../bench/lib/plan.mjs';
-import { budgetTable, costTable, speedTable, targetsTable } from '../bench/lib/report.mjs';
+import { budgetTable, costTable, cpuTable, speedTable, targetsTable } from '../bench/lib/report.mjs';
 import { runRounds, summarize } from '../bench/lib/rounds.mjs';
 import { countRows } from '../bench/lib/rows.mjs';
 import { manyWaiting, pullByBacklog } from '../bench/lib/waiting.mjs';
@@ -27,12 +29,12 @@ import { buildWorker } from './lib/worker.mjs';
 
 const say = console.log;
 const { values: options } = parseArgs({
-  options: { smoke: { type: 'boolean' }, 'as-built': { type: 'boolean' }, rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '0.5' } },
+  options: { smoke: { type: 'boolean' }, builds: { type: 'string' }, 'as-built': { type: 'boolean' }, rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '0.5' } },
 });
 
 stopOnSignals();
 await main(async () => {
-  if (!options.smoke) {
+  if (!options.smoke && !options.builds) {
     await setup();
     if (!options['as-built']) await buildWorker();
     await buildFloor();
@@ -41,7 +43,8 @@ await main(async () => {
   const began = performance.now();
   const folder = newDataFolder();
   try {
-    await (options.smoke ? runSmoke(folder) : runAll(folder));
+    if (options.builds) await runBuilds(folder, options.builds);
+    else await (options.smoke ? runSmoke(folder) : runAll(folder));
   } finally {
     await stopWorkers();
     await stopAll();
@@ -61,6 +64,19 @@ async function runSmoke(folder) {
   const counts = rowBudgets(rows);
   say(budgetTable(counts));
   if (counts.some(({ met }) => !met)) throw new Explained('bench: a budget on rows is not met');
+}
+
+async function runBuilds(folder, named) {
+  const builds = named.split(',').map((each) => each.split('='));
+  const latest = builds.length - 1;
+  const targets = [];
+  for (const [index, [name, build]] of builds.entries()) {
+    targets.push(await startPullq(join(folder, name), {}, { build: resolve(build), name: index === latest ? 'pullq' : name }));
+  }
+  const plan = fullPlan.filter(({ workload, size }) => size === 200 && workload.does !== 'hand-over');
+  const summary = summarize(await runRounds({ plan, targets, rounds: Number(options.rounds), seconds: Number(options.seconds), say }));
+  await stop(targets);
+  say(`\n${targetsTable(summary, targets)}\n\n${cpuTable(summary, targets)}\n\n${speedTable(summary, targets)}`);
 }
 
 async function runAll(folder) {

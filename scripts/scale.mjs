@@ -1,12 +1,13 @@
 // `npm run scale`: how a queue's object in a real workerd wakes and answers with a million messages
-// waiting, and what memory it takes. Prints figures; what must hold of them, tests/scale.rs asserts as
-// counts.
+// waiting, what memory it takes, and how long a redrive of a hundred thousand takes while the process is
+// killed. Prints figures; what must hold of them, tests/scale.rs asserts as counts.
 //
 // The messages are sent by the engine itself, natively, into the object's own database while workerd
 // is down. The database was just written, so the machine still has it in its file cache.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Api } from '../tests/support/api.mjs';
 import { DEV, apiTokens } from '../tests/support/pullq.mjs';
 import { toolEnv } from './lib/project.mjs';
@@ -22,6 +23,8 @@ const WAKES = 7;
 const SMALL_QUEUES = 4;
 const PULLS = 90;
 const PULL_SIZE = 10;
+const REDRIVEN = 100_000;
+const REDRIVE_KILLS = 5;
 
 const forms = [
   { name: '10,000 blocks of 100', batch: 100, out: 0 },
@@ -34,7 +37,48 @@ await main(async () => {
   await setup();
   await buildWorker();
   for (const form of forms) await measure(form);
+  for (const kills of [0, REDRIVE_KILLS]) await redrive(kills);
 });
+
+/** Moves messages from one queue to another, and counts what arrived. */
+async function redrive(kills) {
+  console.log(`\n${REDRIVEN.toLocaleString('en')} messages redriven, ${kills} kills meanwhile`);
+  const storage = mkdtempSync(join(tmpdir(), 'pullq-scale-'));
+  const server = await startWorkerd({ bindings: { API_TOKENS: apiTokens([DEV]) }, storage });
+  try {
+    const api = new Api(server);
+    const from = await newQueue(api, server);
+    const to = await newQueue(api, server);
+    await server.kill();
+    await fill(from.file, REDRIVEN, 100, 0);
+    await server.start();
+    const began = performance.now();
+    await api.ok('POST', `${from.queue.path}/redrive`, { destination_queue_name: to.queue.name });
+    for (let killed = 0; killed < kills; killed += 1) {
+      await sleep(700);
+      await restart(server);
+    }
+    let status;
+    do {
+      await sleep(50);
+      status = await api.ok('GET', `${from.queue.path}/redrive`);
+    } while (status.state === 'running');
+    show('until it had completed', `${duration(performance.now() - began)}, ${status.moved} moved, ${status.skipped} skipped`);
+    const ids = [];
+    for (let more = true; more;) {
+      const messages = await to.queue.take();
+      ids.push(...messages.map(({ id }) => id));
+      if (messages.length > 0) await to.queue.settle({ acks: messages });
+      more = messages.length > 0;
+    }
+    const unique = new Set(ids).size;
+    const left = (await api.ok('GET', `${from.queue.path}/metrics`)).backlog_count;
+    show('counted at its destination', `lost ${REDRIVEN - unique - left}, duplicated ${ids.length - unique}, left behind ${left}`);
+  } finally {
+    await server.stop();
+    rmSync(storage, { recursive: true, force: true });
+  }
+}
 
 async function measure({ name, batch, out }) {
   console.log(`\n${MESSAGES.toLocaleString('en')} messages waiting: ${name}`);

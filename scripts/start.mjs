@@ -54,6 +54,7 @@ function printWelcome() {
   console.log(`
 pullq serves on ${address}
 dev token: ${devToken}
+console:   ${address}/console/ (sign in with the dev token)
 
 Try it, create a queue:
 

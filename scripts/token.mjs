@@ -50,7 +50,8 @@ Set it with
 
   npx wrangler secret put API_TOKENS
 
-and paste the value. For \`npm start\`, put API_TOKENS='…' into .dev.vars instead.`);
+and paste the value. For \`npm start\`, put API_TOKENS='…' into .dev.vars instead, and for a server of your own
+into the file that its option --env names.`);
   if (bytes > maxSecretBytes) {
     console.log(`
 It is ${bytes} bytes, and a Worker's secret holds ${maxSecretBytes}: put some of the tokens, as a list of their own,

@@ -177,7 +177,8 @@ fn fill(sql: &NativeSql, queue: &mut Queue, wall_ms: u64, messages: u64, batch: 
                 idempotency_key: None,
             };
             sent += request.messages.len() as u64;
-            let entropy = u128::from(sent).to_be_bytes();
+            // The last bytes of an id say which message of a send it is.
+            let entropy = (u128::from(sent) << 64).to_be_bytes();
             queue.send(sql, wall_ms, &entropy, request).expect("a send");
             if sent == messages {
                 break;

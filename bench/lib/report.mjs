@@ -35,6 +35,13 @@ export function targetsTable(summary, targets) {
   ]));
 }
 
+/** The processor time that a call takes of each target's server: the steadier figure where the machine is busy. */
+export function cpuTable(summary, targets) {
+  return table(['CPU ms/call', ...targets.map(({ name }) => name)], summary.map(({ cell, targets: found }) => [
+    cell, ...targets.map(({ name }) => found[name]?.server_cpu_ms_per_call?.toFixed(3) ?? '–'),
+  ]));
+}
+
 /** What each workload's calls cost a message. */
 export function costTable(rows) {
   const lines = Object.entries(rows).flatMap(([target, byBatch]) => Object.entries(byBatch).flatMap(([batch, counted]) => {

@@ -26,12 +26,12 @@ export async function stopWorkers() {
   running.clear();
 }
 
-/** pullq as it was built. `settings` are further text bindings. */
-export async function startPullq(folder, settings = {}) {
-  const server = await startWorkerd({ bindings: { API_TOKENS: apiTokens([token]), ...settings }, storage: join(folder, 'pullq') });
+/** pullq as it was built. `settings` are further text bindings, `build` is another build's folder. */
+export async function startPullq(folder, settings = {}, { build, name = 'pullq' } = {}) {
+  const server = await startWorkerd({ bindings: { API_TOKENS: apiTokens([token]), ...settings }, storage: join(folder, 'pullq'), build });
   const call = (method, path, body) => callApi(server, method, path, body);
   return {
-    ...workerTarget('pullq', server, 'queue'),
+    ...workerTarget(name, server, 'queue'),
     async newQueue(consumer = {}) {
       const { queue_id: id } = await call('POST', '', { queue_name: `bench-${process.pid}-${++made}` });
       await call('POST', `/${id}/consumers`, { type: 'http_pull', ...consumer });

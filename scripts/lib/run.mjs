@@ -94,7 +94,7 @@ export function stopOnSignals(code = 130) {
 }
 
 /** An npm killed by force passes no signal on; all that shows is that this process has another parent. */
-function onParentEnd(callback) {
+export function onParentEnd(callback) {
   const parent = process.ppid;
   const timer = setInterval(() => {
     if (process.ppid === parent) return;

@@ -7,6 +7,7 @@ import {
   binDir, cargoTools, isExecutable, minRuntimeNode, root, runtimeNode, toolPath, toolRoot, wasmTarget,
 } from './project.mjs';
 import { Explained, duration, read, run } from './run.mjs';
+import { findInstalledRust, inWorkersBuilds, installRust } from './rust.mjs';
 
 /** The token that a development server takes. It opens nothing anywhere else. */
 export const devToken = 'dev-token';
@@ -30,7 +31,8 @@ const steps = [
   },
   {
     name: 'Rust',
-    missing: () => !read('cargo', ['--version']),
+    missing: () => !hasRust(),
+    ...(inWorkersBuilds && { does: 'the script of rustup.rs', takes: 'half a minute', bring: installRust }),
     advice: 'Rust is missing: get it from rustup.rs, then run this again.',
   },
   {
@@ -103,6 +105,11 @@ export async function setup({ skip = [], say = console.log } = {}) {
   say(done === 0 ? 'set-up: all there' : 'set-up: complete');
 }
 
+function hasRust() {
+  findInstalledRust();
+  return Boolean(read('cargo', ['--version']));
+}
+
 /** Asks the compiler and not rustup: a distribution's Rust serves as well. */
 function hasWasmTarget() {
   const libDir = read('rustc', ['--print', 'target-libdir', '--target', wasmTarget]);
@@ -151,8 +158,8 @@ function installCargoTool(tool) {
   ], { env: { ...env, CARGO_TARGET_DIR: toolBuildDir } });
 }
 
-/** The development server's secrets. Single quotes keep the JSON's double quotes as they are. */
-function writeDevVars() {
+/** What lets `dev-token`, and everybody on the CloudEvents face, into a development server. */
+export function devSettings() {
   const tokens = [{
     name: 'dev',
     sha256: createHash('sha256').update(devToken).digest('hex'),
@@ -160,11 +167,17 @@ function writeDevVars() {
     queues: ['*'],
     permissions: ['queues:read', 'queues:write'],
   }];
+  return { API_TOKENS: JSON.stringify(tokens), CLOUDEVENTS_ACCOUNT: devAccount, CLOUDEVENTS_AUTH: 'off' };
+}
+
+/** The development server's secrets. Single quotes keep the JSON's double quotes as they are. */
+function writeDevVars() {
+  const { API_TOKENS, CLOUDEVENTS_ACCOUNT, CLOUDEVENTS_AUTH } = devSettings();
   writeFileSync(devVars, [
     '# For development alone; written by the set-up when missing. A deployed Worker gets its own with `wrangler secret put`.',
-    `API_TOKENS='${JSON.stringify(tokens)}'`,
-    `CLOUDEVENTS_ACCOUNT=${devAccount}`,
-    'CLOUDEVENTS_AUTH=off',
+    `API_TOKENS='${API_TOKENS}'`,
+    `CLOUDEVENTS_ACCOUNT=${CLOUDEVENTS_ACCOUNT}`,
+    `CLOUDEVENTS_AUTH=${CLOUDEVENTS_AUTH}`,
     '',
   ].join('\n'));
   return 0;

@@ -70,7 +70,7 @@ pub enum EventsError {
     Paused,
     #[error("More messages are out than a queue can keep track of ({}). Wait until some are acknowledged or their leases end.", limits::MAX_MESSAGES_OUT)]
     TooManyOut,
-    #[error("The channel's storage is full. Receive messages, or drain the channel with ack_all.")]
+    #[error("The channel's storage is full, and nothing of this request was carried out. Receive messages or drain the channel with ack_all; on a machine of your own, make room on its disk.")]
     StorageFull,
 
     // What went wrong inside.

@@ -24,6 +24,9 @@ impl Deadline {
     pub const LONG_POLL: Deadline = Deadline(Duration::from_secs(90));
 }
 
+/// How the platform names the error of a database without room.
+const SQLITE_FULL: &str = "SQLITE_FULL";
+
 /// The wall clock, in milliseconds since the Unix epoch.
 pub fn now_ms() -> u64 {
     Date::now().as_millis()
@@ -48,7 +51,13 @@ pub async fn fetch_in_time(
     match select(answer, too_late).await {
         Either::Left((Ok(response), _)) => Ok(response),
         Either::Left((Err(error), _)) => {
-            Err(log(ApiError::Unreachable, "an object failed", &error))
+            // A commit that finds no room fails when the object's code is long done.
+            let full = format!("{error:?}").contains(SQLITE_FULL);
+            let told = match full {
+                true => ApiError::StorageFull,
+                false => ApiError::Unreachable,
+            };
+            Err(log(told, "an object failed", &error))
         }
         Either::Right(_) => Err(log(
             ApiError::TimedOut,

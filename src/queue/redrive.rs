@@ -301,7 +301,6 @@ impl Queue {
     /// The next of all messages.
     fn portion(&self, sql: &impl Sql, now_ms: u64, redrive: &Redrive) -> Result<Portion, SqlError> {
         let wanted = redrive.portion_size();
-        let own = &self.config.queue_name;
         let mut portion = Portion {
             at: redrive.at,
             ..Portion::default()
@@ -317,49 +316,12 @@ impl Queue {
                     redrive.end_block.min(FIRST_DELAYED).into(),
                     BLOCKS_PER_READ.into(),
                 ],
-                &mut |mut row| {
+                &mut |row| {
                     read = read.saturating_add(1);
                     if portion.count >= wanted {
                         return Ok(Flow::Enough);
                     }
-                    let block = row.integer(0)?;
-                    let count = row.integer(1)?;
-                    let done = Bitmap(row.take_blob(2)?);
-                    let payload = row.take_blob(3)?;
-                    let mut records = Records::of(&payload);
-                    let first = if block == portion.at.block {
-                        portion.at.index
-                    } else {
-                        0
-                    };
-                    let mut index = 0;
-                    while u64::from(index) < count && portion.count < wanted {
-                        let record = records.next_record()?;
-                        let slot = Slot { block, index };
-                        index = index.saturating_add(1);
-                        if slot.index < first || done.has(slot.index) {
-                            continue;
-                        }
-                        match self.free(slot, now_ms) {
-                            Some(attempts) => {
-                                let size = u32::try_from(record.size).unwrap_or(u32::MAX);
-                                let entry = Entry {
-                                    slot,
-                                    attempts,
-                                    size,
-                                };
-                                portion.take(own, redrive, &record, entry);
-                            }
-                            None => portion.skip(),
-                        }
-                    }
-                    portion.at = match u64::from(index) >= count {
-                        true => Slot {
-                            block: block.saturating_add(1),
-                            index: 0,
-                        },
-                        false => Slot { block, index },
-                    };
+                    self.take_from_block(row, now_ms, redrive, &mut portion)?;
                     Ok(Flow::More)
                 },
             )?;
@@ -369,6 +331,54 @@ impl Queue {
             }
         }
         Ok(portion)
+    }
+
+    /// Takes what can move from a block, from where the portion stands, until it is full.
+    fn take_from_block(
+        &self,
+        mut row: Row,
+        now_ms: u64,
+        redrive: &Redrive,
+        portion: &mut Portion,
+    ) -> Result<(), SqlError> {
+        let block = row.integer(0)?;
+        let count = row.integer(1)?;
+        let done = Bitmap(row.take_blob(2)?);
+        let payload = row.take_blob(3)?;
+        let mut records = Records::of(&payload);
+        let first = if block == portion.at.block {
+            portion.at.index
+        } else {
+            0
+        };
+        let mut index = 0;
+        while u64::from(index) < count && portion.count < redrive.portion_size() {
+            let record = records.next_record()?;
+            let slot = Slot { block, index };
+            index = index.saturating_add(1);
+            if slot.index < first || done.has(slot.index) {
+                continue;
+            }
+            match self.free(slot, now_ms) {
+                Some(attempts) => {
+                    let entry = Entry {
+                        slot,
+                        attempts,
+                        size: u32::try_from(record.size).unwrap_or(u32::MAX),
+                    };
+                    portion.take(&self.config.queue_name, redrive, &record, entry);
+                }
+                None => portion.skip(),
+            }
+        }
+        portion.at = match u64::from(index) >= count {
+            true => Slot {
+                block: block.saturating_add(1),
+                index: 0,
+            },
+            false => Slot { block, index },
+        };
+        Ok(())
     }
 
     /// The next of the messages that were chosen.

@@ -136,7 +136,7 @@ pub enum ApiError {
     DeliveryPaused,
     #[error("More messages are out than a queue can keep track of ({}). Acknowledge some of what was pulled, or wait until leases end.", limits::MAX_MESSAGES_OUT)]
     TooManyOut,
-    #[error("The queue's storage is full. Pull and acknowledge messages, or purge the queue.")]
+    #[error("The queue's storage is full, and nothing of this request was carried out. Acknowledge messages or purge the queue; on a machine of your own, make room on its disk.")]
     StorageFull,
 
     // What went wrong inside.

@@ -66,6 +66,8 @@ impl<'de> Visitor<'de> for Members {
 /// Where a body first goes deeper than [`MAX_DEPTH`]. Whoever receives a message may read it with a
 /// parser that recurses.
 pub fn first_too_deep(body: &[u8]) -> Option<usize> {
+    // Few bodies have so many brackets at all, and counting them is quick.
+    memchr::memchr2_iter(b'{', b'[', body).nth(MAX_DEPTH)?;
     let mut depth = 0usize;
     let mut in_text = false;
     let mut escaped = false;

@@ -14,6 +14,9 @@ const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 /** Where the worker's modules lie; PULLQ_BUILD points the tests at another build. */
 const BUILD = resolve(ROOT, process.env.PULLQ_BUILD ?? "build");
 
+/** The console's pages, where they are built; the Worker reads them through a binding. */
+const CONSOLE = join(BUILD, "console");
+
 /** PULLQ_TEST_LOG=1 shows what the worker and the runtime print. */
 const LOUD = process.env.PULLQ_TEST_LOG === "1";
 
@@ -48,7 +51,7 @@ export function apiTokens(tokens) {
 export async function startPullq({ tokens = [DEV], bindings = {}, persist, port = 0 } = {}) {
   const storage = persist ?? (await mkdtemp(join(tmpdir(), "pullq-test-")));
   const options = {
-    name: "pullq",
+    ...pullqWorker({ tokens, bindings }),
     host: "127.0.0.1",
     port,
     // Without this Miniflare asks the network for a sample of Request.cf.
@@ -60,20 +63,7 @@ export async function startPullq({ tokens = [DEV], bindings = {}, persist, port 
         else stream.resume();
       }
     },
-    modulesRoot: BUILD,
-    modules: modulesOf(BUILD),
-    ...compatibility(),
-    durableObjects: {
-      QUEUE: { className: "QueueObject", useSQLite: true },
-      DIRECTORY: { className: "DirectoryObject", useSQLite: true },
-    },
     durableObjectsPersist: storage,
-    bindings: {
-      // Tests of wrong tokens come from one address: nothing slows them down unless that is the test.
-      WRONG_TOKENS_PER_MINUTE: "0",
-      ...(tokens === null ? {} : { API_TOKENS: apiTokens(tokens) }),
-      ...bindings,
-    },
   };
   let miniflare;
   const server = { url: "", storage };
@@ -108,6 +98,27 @@ export async function startPullq({ tokens = [DEV], bindings = {}, persist, port 
   return server;
 }
 
+/** What Miniflare has to know of pullq's Worker; `tokens` and `bindings` as `startPullq` takes them. */
+export function pullqWorker({ tokens = [DEV], bindings = {} } = {}) {
+  return {
+    name: "pullq",
+    modulesRoot: BUILD,
+    modules: modulesOf(BUILD),
+    ...compatibility(),
+    durableObjects: {
+      QUEUE: { className: "QueueObject", useSQLite: true },
+      DIRECTORY: { className: "DirectoryObject", useSQLite: true },
+    },
+    ...(existsSync(CONSOLE) && { serviceBindings: { ASSETS: { disk: { path: CONSOLE, writable: false } } } }),
+    bindings: {
+      // Tests of wrong tokens come from one address: nothing slows them down unless that is the test.
+      WRONG_TOKENS_PER_MINUTE: "0",
+      ...(tokens === null ? {} : { API_TOKENS: apiTokens(tokens) }),
+      ...bindings,
+    },
+  };
+}
+
 /** Every module of the build, the entry first. */
 function modulesOf(build) {
   const entry = ["worker/shim.mjs", "index.js"].map((name) => join(build, name)).find(existsSync);
@@ -116,6 +127,7 @@ function modulesOf(build) {
   }
   const types = { js: "ESModule", mjs: "ESModule", wasm: "CompiledWasm" };
   const modules = filesUnder(build)
+    .filter((path) => !path.startsWith(`${CONSOLE}/`))
     .map((path) => ({ path, type: types[path.split(".").at(-1)] }))
     .filter(({ type }) => type !== undefined);
   return modules.sort((a, b) => (b.path === entry) - (a.path === entry));
