@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use pullq::queue::limits;
 use pullq::rest::cors::Origins;
 use pullq::rest::messages::{peek, pull, send, settle};
-use pullq::rest::{consumers, page, queues, route, Answer, ApiError, Id};
+use pullq::rest::{consumers, page, queues, redrive, route, Answer, ApiError, Id};
 use pullq::wire::form::JsonBodies;
 
 fuzz_target!(|input: &[u8]| {
@@ -53,6 +53,11 @@ fn bodies(body: &[u8]) {
     }
     taken(peek::parse_preview_ack(body));
     taken(peek::parse_peek(body));
+    if let Some(request) = taken(redrive::parse_redrive(body)) {
+        assert!(request.refs.is_none_or(|refs| refs.len() <= few));
+        let rate = request.messages_per_second;
+        assert!(rate.is_none_or(|rate| (1..=limits::MAX_REDRIVE_PER_SECOND).contains(&rate)));
+    }
     taken(queues::parse_create(body));
     taken(queues::parse_update(body));
     taken(queues::parse_purge(body));

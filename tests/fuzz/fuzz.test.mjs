@@ -1,6 +1,6 @@
 // Ten thousand inputs that nobody should send, at the built Worker in a plain workerd. Each is answered
-// within a second, in the envelope, with 4xx or, where it is valid after all, with 2xx; what is stored
-// stays, and the next honest request works.
+// within a second, in the envelope, with 4xx or, where it is valid after all, with 2xx, or is led to the
+// console; what is stored stays, and the next honest request works.
 //
 // PULLQ_FUZZ_SEED and PULLQ_FUZZ_INPUTS make it others, or more. A failure shows the input.
 import assert from "node:assert/strict";
@@ -75,6 +75,7 @@ function fault(input, { status, type, text }) {
   if (status >= 500 || status < 200) return "the status";
   if (input.mustBeRefused && status < 400) return "it was taken";
   if (input.method === "HEAD") return text === "" ? undefined : "an answer to HEAD has a body";
+  if (status === 302) return text === "" ? undefined : "a redirection with a body";
   if (!type.includes("application/json")) return `the media type ${type}`;
   let json;
   try {

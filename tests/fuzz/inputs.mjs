@@ -40,6 +40,7 @@ const FIELDS = {
   previewMessages: { batch_size: "number" },
   ackPreviewed: { acks: "array" },
   purgeMessages: { refs: "array" },
+  startRedrive: { destination_queue_name: "string", messages_per_second: "number", refs: "array" },
   purgeQueue: { delete_messages_permanently: "boolean" },
 };
 const OF_TYPE = {
