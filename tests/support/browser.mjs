@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 import { ACCOUNT, Api } from "./api.mjs";
@@ -11,6 +13,11 @@ import { OPEN } from "./events.mjs";
 import { DEV, DEV_TOKEN, startPullq } from "./pullq.mjs";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
+
+/** The lists of packages may be missing or old. */
+const INSTALL = `
+install() { apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends chromium; }
+command -v chromium || install || { apt-get update && install; }`;
 
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
@@ -28,13 +35,8 @@ function findChromium() {
   const found = () => NAMES.map((name) => spawnSync("which", [name], { encoding: "utf8" }).stdout?.trim()).find(Boolean);
   let path = found();
   if (!path && process.getuid?.() === 0 && spawnSync("apt-get", ["--version"]).status === 0) {
-    // Several files of tests may find it missing at once: each but the first waits, and finds it there.
-    const args = ["-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends", "chromium"];
-    const install = () => spawnSync("apt-get", args, { env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } }).status === 0;
-    if (!install()) {
-      spawnSync("apt-get", ["update"]);
-      install();
-    }
+    // Several files of tests find it missing at once: each but the first waits, and finds it there.
+    spawnSync("flock", [join(tmpdir(), "pullq-chromium.lock"), "sh", "-c", INSTALL], { env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" } });
     path = found();
   }
   return path ? { path } : { reason: "there is no Chromium here: install chromium, or name one in CHROMIUM" };
