@@ -3,8 +3,8 @@ import { useState } from 'preact/hooks';
 import { api } from '../api.js';
 import { refreshOverview } from '../overview.js';
 import { ErrorNote, announce, useAction } from '../parts/action.jsx';
-import { Dialog } from '../parts/dialog.jsx';
-import { TextField } from '../parts/fields.jsx';
+import { Dialog, DialogForm } from '../parts/dialog.jsx';
+import { QueueNameField } from '../parts/fields.jsx';
 import { go, queueHref } from '../route.js';
 
 export function CreateQueue({ onClose }) {
@@ -28,32 +28,23 @@ export function CreateQueue({ onClose }) {
   return (
     <Dialog title="Create a queue" onClose={onClose}>
       {(close) => (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            run(() => create(close));
-          }}
-        >
-          <TextField
-            label="Name" hint="1 to 63 letters, digits, hyphens, underscores and dots." value={name} onValue={setName} required maxlength="63"
-            pattern="[A-Za-z0-9._\-]+" title="Letters, digits, hyphens, underscores and dots" disabled={made !== null} autofocus
+        <DialogForm close={close} onSubmit={() => run(() => create(close))} verb="Create" disabled={busy}>
+          <QueueNameField
+            label="Name" hint="1 to 63 letters, digits, hyphens, underscores and dots." value={name} onValue={setName} required
+            disabled={made !== null} autofocus
           />
           <label class="check">
             <input type="checkbox" checked={consumer} onChange={(event) => setConsumer(event.currentTarget.checked)} />
             <span>With a pull consumer, so that messages can be pulled</span>
           </label>
           {consumer && (
-            <TextField
+            <QueueNameField
               label="Dead-letter queue (optional)" hint="Takes messages that were delivered too often. It is made if it isn't there."
-              value={deadLetters} onValue={setDeadLetters} maxlength="63" pattern="[A-Za-z0-9._\-]+" title="Letters, digits, hyphens, underscores and dots"
+              value={deadLetters} onValue={setDeadLetters}
             />
           )}
           <ErrorNote error={error}>{made && <p>The queue itself is made.</p>}</ErrorNote>
-          <footer class="dialog-foot">
-            <button type="button" onClick={close}>Cancel</button>
-            <button type="submit" class="main" disabled={busy}>Create</button>
-          </footer>
-        </form>
+        </DialogForm>
       )}
     </Dialog>
   );

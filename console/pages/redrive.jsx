@@ -5,7 +5,7 @@ import { now_ms, repeat } from '../clock.js';
 import { count, number } from '../format.js';
 import { overview, refreshOverview } from '../overview.js';
 import { ErrorNote, announce, useAction } from '../parts/action.jsx';
-import { Dialog } from '../parts/dialog.jsx';
+import { Dialog, DialogForm } from '../parts/dialog.jsx';
 import { NumberField, Radios, TextField } from '../parts/fields.jsx';
 import { canWrite } from '../session.js';
 
@@ -110,12 +110,7 @@ export function Redrive({ id, name, sources, waiting, chosen, onClose, onStarted
   return (
     <Dialog title={`Redrive from ${name}`} onClose={onClose}>
       {(close) => (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            run(() => start(close));
-          }}
-        >
+        <DialogForm close={close} onSubmit={() => run(() => start(close))} verb="Start redrive" disabled={busy}>
           <Radios
             legend="Which messages" value={which} onValue={setWhich}
             options={[
@@ -150,11 +145,7 @@ export function Redrive({ id, name, sources, waiting, chosen, onClose, onStarted
           />
           <p class="hint">Each message arrives exactly once, with its attempts counted from the start. It can be stopped at any time.</p>
           <ErrorNote error={error} />
-          <footer class="dialog-foot">
-            <button type="button" onClick={close}>Cancel</button>
-            <button type="submit" class="main" disabled={busy}>Start redrive</button>
-          </footer>
-        </form>
+        </DialogForm>
       )}
     </Dialog>
   );

@@ -4,7 +4,7 @@ import { ApiError, api } from '../api.js';
 import { bytes } from '../format.js';
 import { refreshOverview } from '../overview.js';
 import { ErrorNote, announce, useAction } from '../parts/action.jsx';
-import { Dialog } from '../parts/dialog.jsx';
+import { Dialog, DialogForm } from '../parts/dialog.jsx';
 import { Choice, DurationField, Field } from '../parts/fields.jsx';
 
 const kinds = [
@@ -32,12 +32,7 @@ export function SendMessage({ id, name, onClose, onSent }) {
   return (
     <Dialog title={`Send a message to ${name}`} onClose={onClose}>
       {(close) => (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            run(() => send(close));
-          }}
-        >
+        <DialogForm close={close} onSubmit={() => run(() => send(close))} verb="Send" disabled={busy}>
           <Choice label="Content type" value={kind} onValue={setKind} options={kinds} />
           <Field label="Body" hint={`${hints[kind]} ${bytes(new TextEncoder().encode(body).length)} of at most 128 kB.`}>
             {(tie) => <textarea {...tie} class="mono" rows="8" spellcheck={false} autofocus value={body} onInput={(event) => setBody(event.currentTarget.value)} />}
@@ -48,11 +43,7 @@ export function SendMessage({ id, name, onClose, onSent }) {
           </label>
           {delayed && <DurationField label="Delay" hint="Until then nobody gets it. At most 24 hours." value={delay_s} onValue={setDelay} min={0} max={86_400} />}
           <ErrorNote error={error} />
-          <footer class="dialog-foot">
-            <button type="button" onClick={close}>Cancel</button>
-            <button type="submit" class="main" disabled={busy}>Send</button>
-          </footer>
-        </form>
+        </DialogForm>
       )}
     </Dialog>
   );

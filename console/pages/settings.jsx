@@ -6,7 +6,7 @@ import { duration } from '../format.js';
 import { refreshOverview } from '../overview.js';
 import { ErrorNote, Note, announce, useAction } from '../parts/action.jsx';
 import { Confirm } from '../parts/confirm.jsx';
-import { DurationField, NumberField, TextField } from '../parts/fields.jsx';
+import { DurationField, Form, NumberField, QueueNameField } from '../parts/fields.jsx';
 import { go, queuesHref } from '../route.js';
 import { canWrite } from '../session.js';
 
@@ -96,21 +96,15 @@ function QueueSettings({ id, shown, onChange }) {
     onChange();
   };
   return (
-    <form
-      class="card" aria-labelledby="queue-settings"
-      onSubmit={(event) => {
-        event.preventDefault();
-        run(() => save(send));
-      }}
-    >
+    <Form class="card" aria-labelledby="queue-settings" onSubmit={() => run(() => save(send))}>
       <h2 id="queue-settings">Queue</h2>
       <fieldset disabled={!canWrite()} class="plain">
-        <TextField label="Name" hint="Clients use the queue's id, which stays." value={draft.name} onValue={set('name')} required maxlength="63" pattern="[A-Za-z0-9._\-]+" title="Letters, digits, hyphens, underscores and dots" />
+        <QueueNameField label="Name" hint="Clients use the queue's id, which stays." value={draft.name} onValue={set('name')} required />
         <DurationField label="Delay" hint="Of messages sent without a delay of their own. At most 24 hours." value={draft.delay} onValue={set('delay')} min={0} max={86_400} />
         <DurationField label="Retention" hint="From when a message can first be delivered until it is dropped. 1 minute to 14 days." value={draft.retention} onValue={set('retention')} min={60} max={1_209_600} />
         <Saving conflict={conflict} error={error} busy={busy} changed={changed} label="Save settings" />
       </fieldset>
-    </form>
+    </Form>
   );
 }
 
@@ -147,28 +141,22 @@ function ConsumerForm({ id, shown, onChange, cancel }) {
   };
   return (
     <>
-      <form
-        class="card" aria-labelledby="consumer"
-        onSubmit={(event) => {
-          event.preventDefault();
-          run(() => save(send));
-        }}
-      >
+      <Form class="card" aria-labelledby="consumer" onSubmit={() => run(() => save(send))}>
         <h2 id="consumer">Pull consumer</h2>
         <fieldset disabled={!canWrite()} class="plain">
           <DurationField label="Visibility timeout" hint="How long a lease runs, unless a pull says so itself. At most 12 hours." value={draft.visibility} onValue={set('visibility')} min={0.001} max={43_200} />
           <NumberField label="Batch size" hint="Messages of a pull that doesn't say how many. 1 to 100." value={draft.batch} onValue={set('batch')} min="1" max="100" />
           <NumberField label="Retries" hint="A message is delivered at most once more than this. 0 to 100." value={draft.retries} onValue={set('retries')} min="0" max="100" />
           <DurationField label="Delay of retries" hint="Of retries that don't say. At most 24 hours." value={draft.retryDelay} onValue={set('retryDelay')} min={0} max={86_400} />
-          <TextField
+          <QueueNameField
             label="Dead-letter queue" hint="Takes messages whose deliveries are used up; made if it isn't there. Empty: they are dropped."
-            value={draft.deadLetters} onValue={set('deadLetters')} maxlength="63" pattern="[A-Za-z0-9._\-]*" title="Letters, digits, hyphens, underscores and dots"
+            value={draft.deadLetters} onValue={set('deadLetters')}
           />
           <Saving conflict={conflict} error={error} busy={busy} changed={changed || !consumer} label={consumer ? 'Save consumer' : 'Add consumer'}>
             {consumer ? <button type="button" class="bad-quiet" onClick={() => setRemoving(true)}>Remove…</button> : <button type="button" onClick={cancel}>Cancel</button>}
           </Saving>
         </fieldset>
-      </form>
+      </Form>
       {removing && <RemoveConsumer id={id} consumer={consumer} onChange={onChange} onClose={() => setRemoving(false)} />}
     </>
   );

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../api.js';
 import { ErrorNote, Note, announce, useAction } from '../parts/action.jsx';
-import { Field, TextField } from '../parts/fields.jsx';
+import { Field, Form, TextField } from '../parts/fields.jsx';
 import { beginSession, endReason } from '../session.js';
 import { useTitle } from './title.js';
 
@@ -31,10 +31,9 @@ export function SignInPage() {
   }
 
   return (
-    <form
+    <Form
       class="card sign-in"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         endReason.value = '';
         run(signIn);
       }}
@@ -72,6 +71,6 @@ export function SignInPage() {
       )}
       <ErrorNote error={error} />
       <button type="submit" class="main" disabled={busy}>{busy ? 'Signing in…' : 'Sign in'}</button>
-    </form>
+    </Form>
   );
 }

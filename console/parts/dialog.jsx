@@ -1,5 +1,6 @@
-// A modal dialog: the browser's own, which keeps the focus inside, closes on Escape and gives the focus back.
+// Modal dialogs: the browser's own, which keeps the focus inside, closes on Escape and gives the focus back.
 import { useEffect, useId, useRef } from 'preact/hooks';
+import { Form } from './fields.jsx';
 
 /** `children` is a function of `close`. `onClose` comes once the dialog is closed, however that was. */
 export function Dialog({ title, onClose, children }) {
@@ -19,5 +20,18 @@ export function Dialog({ title, onClose, children }) {
       </header>
       {children(close)}
     </dialog>
+  );
+}
+
+/** What a dialog asks for: the fields, and below them the way out and the button that does it. */
+export function DialogForm({ close, onSubmit, verb, kind = 'main', disabled, children }) {
+  return (
+    <Form onSubmit={onSubmit}>
+      {children}
+      <footer class="dialog-foot">
+        <button type="button" onClick={close}>Cancel</button>
+        <button type="submit" class={kind} disabled={disabled}>{verb}</button>
+      </footer>
+    </Form>
   );
 }

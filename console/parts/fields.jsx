@@ -2,6 +2,19 @@
 import { useId, useRef, useState } from 'preact/hooks';
 import { splitSeconds, unitSeconds } from '../format.js';
 
+/** A form that the page itself handles. */
+export function Form({ onSubmit, ...rest }) {
+  return (
+    <form
+      {...rest}
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit();
+      }}
+    />
+  );
+}
+
 export function Field({ label, hint, children }) {
   const id = useId();
   const hintId = hint ? `${id}-hint` : undefined;
@@ -20,6 +33,10 @@ export function TextField({ label, hint, value, onValue, ...rest }) {
       {(tie) => <input {...tie} type="text" autocomplete="off" spellcheck={false} value={value} onInput={(event) => onValue(event.currentTarget.value)} {...rest} />}
     </Field>
   );
+}
+
+export function QueueNameField(props) {
+  return <TextField maxlength="63" pattern="[A-Za-z0-9._\-]+" title="Letters, digits, hyphens, underscores and dots" {...props} />;
 }
 
 export function NumberField({ label, hint, value, onValue, ...rest }) {
