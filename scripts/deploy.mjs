@@ -3,16 +3,16 @@
 // `--dry-run` bundles what would be deployed into target/deploy and needs no Cloudflare account.
 //
 // In Cloudflare's Workers Builds, which the Deploy to Cloudflare button uses, secrets are the dashboard's.
-import { createHash, randomBytes } from 'node:crypto';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { readAccount, readOptions } from './lib/options.mjs';
 import { root, runtimeNode, toolEnv } from './lib/project.mjs';
 import { Explained, main, run, stopOnSignals } from './lib/run.mjs';
 import { inWorkersBuilds } from './lib/rust.mjs';
 import { setup } from './lib/setup.mjs';
+import { newToken, tokenEntry } from './lib/tokens.mjs';
 import { buildWorker } from './lib/worker.mjs';
 
 const wranglerCli = join(root, 'node_modules', 'wrangler', 'bin', 'wrangler.js');
@@ -39,23 +39,12 @@ await main(async () => {
 });
 
 function parse(args) {
-  let values;
-  try {
-    ({ values } = parseArgs({
-      args,
-      options: {
-        account: { type: 'string', default: '*' },
-        'no-token': { type: 'boolean', default: false },
-        'dry-run': { type: 'boolean', default: false },
-      },
-    }));
-  } catch (error) {
-    throw new Explained(`${error.message}\n\nnpm run deploy -- [--account ID] [--no-token] [--dry-run]`);
-  }
-  if (values.account !== '*' && !/^[0-9a-f]{32}$/i.test(values.account)) {
-    throw new Explained(`--account must be 32 hexadecimal digits or '*', not ${values.account}.`);
-  }
-  return { ...values, account: values.account.toLowerCase() };
+  const values = readOptions(args, {
+    account: { type: 'string', default: '*' },
+    'no-token': { type: 'boolean', default: false },
+    'dry-run': { type: 'boolean', default: false },
+  }, 'npm run deploy -- [--account ID] [--no-token] [--dry-run]');
+  return { ...values, account: readAccount(values.account) };
 }
 
 /** Asks wrangler itself, but not with a token of Cloudflare's that may deploy and not ask who it is. */
@@ -89,9 +78,8 @@ async function secretNames() {
 
 /** Makes a token and stores its hash as the Worker's secret. */
 async function setFirstToken(account) {
-  const token = `pullq_${randomBytes(32).toString('base64url')}`;
-  const sha256 = createHash('sha256').update(token).digest('hex');
-  const secret = JSON.stringify([{ name: 'first', sha256, account, queues: ['*'], permissions: ['queues:read', 'queues:write'] }]);
+  const token = newToken();
+  const secret = JSON.stringify([tokenEntry(token, { name: 'first', account })]);
   const { code } = await wrangler(['secret', 'put', 'API_TOKENS'], { input: secret });
   if (code !== 0) throw new Explained('The Worker is deployed, but its secret API_TOKENS could not be set: see the message above, and run this again.');
   return token;

@@ -14,7 +14,7 @@ const staged = join(root, 'target', 'package');
 
 const files = [
   'LICENSE', 'README.md', 'binding', 'build/console', 'build/index.js', 'build/index_bg.wasm', 'build/worker', 'openapi.json',
-  ...['lock', 'project', 'run', 'rust', 'settings', 'setup', 'workerd'].map((name) => `scripts/lib/${name}.mjs`),
+  ...['lock', 'options', 'project', 'run', 'rust', 'settings', 'setup', 'tokens', 'workerd'].map((name) => `scripts/lib/${name}.mjs`),
   'scripts/selfhost.mjs', 'scripts/token.mjs', 'selfhost', 'wrangler.toml',
 ];
 

@@ -7,8 +7,8 @@ import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, rmSync } fro
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { lockStorage } from './lib/lock.mjs';
+import { readOptions } from './lib/options.mjs';
 import { root } from './lib/project.mjs';
 import { Explained, main, onParentEnd, read } from './lib/run.mjs';
 import { settingsFrom } from './lib/settings.mjs';
@@ -84,23 +84,15 @@ async function serveUntilStopped(options, bindings, storage) {
 }
 
 function parse(args) {
-  let values;
-  try {
-    ({ values } = parseArgs({
-      args,
-      options: {
-        port: { type: 'string', default: '8787' },
-        host: { type: 'string', default: '127.0.0.1' },
-        storage: { type: 'string' },
-        temporary: { type: 'boolean', default: false },
-        env: { type: 'string' },
-        dev: { type: 'boolean', default: false },
-        help: { type: 'boolean', default: false },
-      },
-    }));
-  } catch (error) {
-    throw new Explained(`${error.message}\n\n${usage}`);
-  }
+  const values = readOptions(args, {
+    port: { type: 'string', default: '8787' },
+    host: { type: 'string', default: '127.0.0.1' },
+    storage: { type: 'string' },
+    temporary: { type: 'boolean', default: false },
+    env: { type: 'string' },
+    dev: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  }, usage);
   const port = Number(values.port);
   if (!/^\d+$/.test(values.port) || port > 65_535) throw new Explained(`--port must be a number from 0 to 65535, not ${values.port}.`);
   if (values.temporary && values.storage !== undefined) throw new Explained('--temporary and --storage exclude each other.');

@@ -1,11 +1,13 @@
 // `npm run token -- --name billing --account <id|*>`: makes an API token and says how to set it. The token itself
 // is shown once and kept nowhere; a deployment holds its SHA-256 alone.
-import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs, parseEnv } from 'node:util';
+import { parseEnv } from 'node:util';
+import { readAccount, readOptions } from './lib/options.mjs';
 import { root } from './lib/project.mjs';
 import { Explained, main } from './lib/run.mjs';
+import { devToken } from './lib/setup.mjs';
+import { hashOf, newToken, tokenEntry } from './lib/tokens.mjs';
 
 const usage = `npm run token -- --name NAME --account ID|'*' [--queues 'a,b-*'] [--permissions read,write] [--existing FILE]
 
@@ -19,18 +21,12 @@ const usage = `npm run token -- --name NAME --account ID|'*' [--queues 'a,b-*'] 
 const maxSecretBytes = 5_000;
 
 /** The token of `npm start` is known to everybody, so it never goes into a secret. */
-const devHash = createHash('sha256').update('dev-token').digest('hex');
+const devHash = hashOf(devToken);
 
 await main(async () => {
   const options = read(process.argv.slice(2));
-  const token = `pullq_${randomBytes(32).toString('base64url')}`;
-  const entry = {
-    name: options.name,
-    sha256: createHash('sha256').update(token).digest('hex'),
-    account: options.account,
-    queues: options.queues,
-    permissions: options.permissions,
-  };
+  const token = newToken();
+  const entry = tokenEntry(token, options);
   const { tokens, from } = existing(options.existing);
   if (tokens.some(({ name }) => name === entry.name)) {
     throw new Explained(`${from} has a token called ${entry.name} already: choose another name.`);
@@ -67,21 +63,11 @@ function describe(kept, tokens, from) {
 
 function read(args) {
   const string = { type: 'string' };
-  let values;
-  try {
-    ({ values } = parseArgs({
-      args,
-      options: { name: string, account: string, queues: string, permissions: string, existing: string },
-    }));
-  } catch (error) {
-    throw new Explained(`${error.message}\n\n${usage}`);
-  }
+  const values = readOptions(args, { name: string, account: string, queues: string, permissions: string, existing: string }, usage);
   const { name, account, queues = '*', permissions = 'read,write' } = values;
   if (!name?.trim()) throw new Explained(`--name is missing.\n\n${usage}`);
   if (!account) throw new Explained(`--account is missing.\n\n${usage}`);
-  if (account !== '*' && !/^[0-9a-f]{32}$/i.test(account)) {
-    throw new Explained(`--account must be 32 hexadecimal digits or '*', not ${account}.`);
-  }
+  const accountId = readAccount(account);
   const names = list(queues);
   if (names.length === 0) throw new Explained('--queues names no queue.');
   const rights = list(permissions).map((right) => right.replace(/^queues:/, ''));
@@ -91,7 +77,7 @@ function read(args) {
   }
   return {
     name: name.trim(),
-    account: account.toLowerCase(),
+    account: accountId,
     queues: names,
     permissions: ['read', 'write'].filter((right) => rights.includes(right)).map((right) => `queues:${right}`),
     existing: values.existing,

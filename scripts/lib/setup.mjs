@@ -1,6 +1,5 @@
 // The set-up: a table of what has to be there, each with how to see that it is and how to bring it.
 // What can't be brought from here gets one sentence that says how to get it.
-import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -8,6 +7,7 @@ import {
 } from './project.mjs';
 import { Explained, duration, read, run } from './run.mjs';
 import { findInstalledRust, inWorkersBuilds, installRust } from './rust.mjs';
+import { tokenEntry } from './tokens.mjs';
 
 /** The token that a development server takes. It opens nothing anywhere else. */
 export const devToken = 'dev-token';
@@ -160,13 +160,7 @@ function installCargoTool(tool) {
 
 /** What lets `dev-token`, and everybody on the CloudEvents face, into a development server. */
 export function devSettings() {
-  const tokens = [{
-    name: 'dev',
-    sha256: createHash('sha256').update(devToken).digest('hex'),
-    account: '*',
-    queues: ['*'],
-    permissions: ['queues:read', 'queues:write'],
-  }];
+  const tokens = [tokenEntry(devToken, { name: 'dev', account: '*' })];
   return { API_TOKENS: JSON.stringify(tokens), CLOUDEVENTS_ACCOUNT: devAccount, CLOUDEVENTS_AUTH: 'off' };
 }
 

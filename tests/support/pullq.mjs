@@ -1,13 +1,13 @@
 // Runs the built worker under Miniflare on a loopback port of its own, with
 // storage that a restart keeps. Knows nothing of the API it serves: that is
 // api.mjs.
-import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Log, LogLevel, Miniflare } from "miniflare";
+import { hashOf } from "../../scripts/lib/tokens.mjs";
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
@@ -34,10 +34,7 @@ export const DEV = {
 /** The value of the `API_TOKENS` secret: what a deployment stores is a hash, never a token. */
 export function apiTokens(tokens) {
   return JSON.stringify(
-    tokens.map(({ token, ...rest }) => ({
-      ...rest,
-      sha256: createHash("sha256").update(token).digest("hex"),
-    })),
+    tokens.map(({ token, ...rest }) => ({ ...rest, sha256: hashOf(token) })),
   );
 }
 
