@@ -2,6 +2,7 @@
 //! written out. The simulation checks the same promises over long random ones.
 
 use pullq::queue;
+use pullq::queue::ledger::Counters;
 use pullq::queue::{
     Config, Consumer, Extension, NewMessage, PullError, PullRequest, Queue, RedriveError,
     RedriveRequest, RedriveState, Retry, SendRequest, Settings, Settlement,
@@ -47,6 +48,11 @@ impl Desk {
         let mut config = self.queue.config().clone();
         change(&mut config);
         self.queue.configure(&self.sql, config).expect("stored");
+    }
+
+    fn counters(&self) -> Counters {
+        let metrics = self.queue.metrics(&self.sql).expect("readable");
+        metrics.counters
     }
 
     fn wait(&mut self, ms: u64) {
@@ -254,14 +260,7 @@ fn acknowledging_is_permissive_and_idempotent() {
     assert_eq!((settled.acknowledged, settled.warnings), (1, vec![]));
     let settled = desk.ack(&[&late[0], &late[0]]);
     assert_eq!((settled.acknowledged, settled.warnings), (2, vec![]));
-    assert_eq!(
-        desk.queue
-            .metrics(&desk.sql)
-            .expect("readable")
-            .counters
-            .acknowledged,
-        1
-    );
+    assert_eq!(desk.counters().acknowledged, 1);
 }
 
 #[test]
@@ -421,14 +420,7 @@ fn a_dead_letter_moves_exactly_once_whatever_half_is_repeated() {
         .transferred(&desk.sql, desk.now_ms, number)
         .expect("stored");
     assert_eq!(desk.queue.next_transfer(&desk.sql), Ok(None));
-    assert_eq!(
-        desk.queue
-            .metrics(&desk.sql)
-            .expect("readable")
-            .counters
-            .dead_lettered,
-        1
-    );
+    assert_eq!(desk.counters().dead_lettered, 1);
     let dead = graveyard.pull(5);
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].body.as_str(), dead[0].attempts), ("a", 1));
@@ -582,14 +574,7 @@ fn a_hold_row_is_reused_and_spare_ones_are_swept() {
     desk.queue.tick(&desk.sql, desk.now_ms).expect("stored");
     assert_eq!(desk.rows("hold"), 64);
     desk.restart();
-    assert_eq!(
-        desk.queue
-            .metrics(&desk.sql)
-            .expect("readable")
-            .counters
-            .delivered,
-        110
-    );
+    assert_eq!(desk.counters().delivered, 110);
 }
 
 #[test]
@@ -653,14 +638,7 @@ fn a_delivery_that_never_arrived_is_taken_back_and_does_not_count() {
         .expect("stored");
     desk.restart();
     assert_eq!(desk.pulled(5), [first("a")]);
-    assert_eq!(
-        desk.queue
-            .metrics(&desk.sql)
-            .expect("readable")
-            .counters
-            .delivered,
-        2
-    );
+    assert_eq!(desk.counters().delivered, 2);
 }
 
 #[test]
@@ -745,7 +723,7 @@ fn dead_letters_go_back_to_where_they_died_and_what_never_died_stays() {
         .iter()
         .all(|got| got.attempts == 1 && got.death.is_none()));
     assert_eq!(dead.pulled(5), [first("stays"), first("never died either")]);
-    let counters = dead.queue.metrics(&dead.sql).expect("readable").counters;
+    let counters = dead.counters();
     assert_eq!((counters.redriven, counters.dead_lettered), (2, 0));
 }
 
@@ -882,4 +860,19 @@ fn move_all(from: &mut Desk, source: &str, to: &mut Desk) {
             .transferred(&from.sql, from.now_ms, transfer.number)
             .expect("stored");
     }
+}
+
+#[test]
+fn states_follow_the_clock_though_nobody_did_anything() {
+    let mut desk = Desk::new();
+    desk.send(&["a", "b"]);
+    desk.send_delayed(&["c"], Some(30));
+    desk.pull(1);
+    let states = |desk: &mut Desk| {
+        let states = desk.queue.states(&desk.sql, desk.now_ms).expect("readable");
+        (states.waiting, states.out, states.delayed)
+    };
+    assert_eq!(states(&mut desk), (1, 1, 1));
+    desk.wait(30 * S);
+    assert_eq!(states(&mut desk), (3, 0, 0));
 }

@@ -3,7 +3,7 @@
 
 use super::{read_entry, text, Directory};
 use crate::overview::{Known, QueueState};
-use crate::queue::{Flow, Sql, SqlError, Value};
+use crate::queue::{Flow, Sql, SqlError};
 
 impl<S: Sql> Directory<'_, S> {
     /// A queue has done something since it was asked. Writes a row unless that is known.
@@ -77,9 +77,7 @@ impl<S: Sql> Directory<'_, S> {
 
     /// Forgets what was known of a queue that is gone.
     pub(super) fn forget_state(&self, queue_id: &str) -> Result<(), SqlError> {
-        self.sql.execute(
-            "DELETE FROM state WHERE queue_id = ?",
-            vec![Value::Text(queue_id.to_owned())],
-        )
+        self.sql
+            .execute("DELETE FROM state WHERE queue_id = ?", vec![text(queue_id)])
     }
 }

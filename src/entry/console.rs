@@ -2,7 +2,7 @@
 //! that let a page do nothing but talk to its own origin.
 
 use super::{header, method};
-use crate::objects::{answer_response, failed};
+use crate::objects::failed;
 use crate::rest::ApiError;
 use worker::{Env, Headers, Request, RequestInit, Response, Result};
 
@@ -33,14 +33,7 @@ pub fn is_ours(path: &str) -> bool {
 }
 
 /// Answers a request for the console.
-pub async fn respond(request: Request, env: &Env) -> Result<Response> {
-    match serve(request, env).await {
-        Ok(response) => Ok(response),
-        Err(error) => answer_response(error.into()),
-    }
-}
-
-async fn serve(request: Request, env: &Env) -> std::result::Result<Response, ApiError> {
+pub async fn serve(request: Request, env: &Env) -> std::result::Result<Response, ApiError> {
     if !matches!(method(&request).as_str(), "GET" | "HEAD") {
         return Err(ApiError::MethodNotAllowed {
             allow: "GET, HEAD".into(),

@@ -124,12 +124,10 @@ async fn respond(request: Request, env: &Env, settings: &Settings) -> Result<Res
     if route::is_ours(&path) {
         return cloudevents::respond(request, env).await;
     }
-    if console::is_ours(&path) {
-        return console::respond(request, env).await;
-    }
     let served = match path.as_str() {
         metrics::PATH => metrics::serve(request, env, settings).await,
-        _ => serve(request, env, settings).await,
+        path if console::is_ours(path) => console::serve(request, env).await,
+        path => serve(request, path, env, settings).await,
     };
     match served {
         Ok(response) => Ok(response),
@@ -139,10 +137,11 @@ async fn respond(request: Request, env: &Env, settings: &Settings) -> Result<Res
 
 async fn serve(
     request: Request,
+    path: &str,
     env: &Env,
     settings: &Settings,
 ) -> std::result::Result<Response, ApiError> {
-    let route = rest::route::route(&method(&request), &request.path())?;
+    let route = rest::route::route(&method(&request), path)?;
     if route == Route::Description {
         return answer_response(openapi::answer()).map_err(failed);
     }

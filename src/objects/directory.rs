@@ -3,8 +3,8 @@
 use super::alarm::Alarm;
 use super::internal::{self, Channel, Configuration, Resolved};
 use super::platform::{
-    answer_response, body_cut_off, failed, fetch_in_time, internal_request, log, now_ms, query,
-    queue_names, random_bytes, read_json, stub, told, Deadline, QUEUE,
+    answer_response, body_cut_off, failed, fetch_in_time, internal_answer, internal_request, log,
+    now_ms, query, queue_names, random_bytes, read_json, stub, told, Deadline, QUEUE,
 };
 use super::sql::{ObjectSql, Usage};
 use crate::access::{AccessError, QueueNames};
@@ -267,11 +267,7 @@ impl DirectoryObject {
 
     /// How a queue stands.
     async fn ask(&self, queue_id: &str) -> Result<QueueState, ApiError> {
-        let account_id = self.state.id().name().unwrap_or_default();
-        let name = internal::queue_object_name(&account_id, queue_id);
-        let object = stub(&self.env, QUEUE, &name)?;
-        let request = internal_request(internal::STATE, &[])?;
-        let mut answer = fetch_in_time(&object, request, Deadline::PROMPT).await?;
+        let mut answer = self.send(queue_id, internal::STATE, &[]).await?;
         read_json(&mut answer).await
     }
 
@@ -385,15 +381,18 @@ impl DirectoryObject {
 
     /// Says something to a queue's object.
     async fn tell(&self, queue_id: &str, path: &str, body: &[u8]) -> Result<(), ApiError> {
-        let account_id = self.state.id().name().unwrap_or_default();
-        let name = internal::queue_object_name(&account_id, queue_id);
-        let object = stub(&self.env, QUEUE, &name)?;
-        let answer =
-            fetch_in_time(&object, internal_request(path, body)?, Deadline::PROMPT).await?;
+        let answer = self.send(queue_id, path, body).await?;
         match answer.status_code() {
             200 => Ok(()),
             status => Err(log(ApiError::Unreachable, "a queue refused", &status)),
         }
+    }
+
+    async fn send(&self, queue_id: &str, path: &str, body: &[u8]) -> Result<Response, ApiError> {
+        let account_id = self.state.id().name().unwrap_or_default();
+        let name = internal::queue_object_name(&account_id, queue_id);
+        let object = stub(&self.env, QUEUE, &name)?;
+        fetch_in_time(&object, internal_request(path, body)?, Deadline::PROMPT).await
     }
 
     /// Runs an operation of the directory in a transaction.
@@ -419,13 +418,8 @@ impl DirectoryObject {
 }
 
 fn resolved(entry: Entry) -> Result<Answer, ApiError> {
-    let body = serde_json::to_vec(&Resolved {
+    internal_answer(&Resolved {
         queue_id: entry.queue_id,
-    });
-    Ok(Answer {
-        status: 200,
-        headers: Vec::new(),
-        body: body.map_err(failed)?,
     })
 }
 

@@ -5,6 +5,7 @@ use crate::rest::form::JsonBodies;
 use crate::rest::{Answer, ApiError};
 use futures_util::future::{select, Either};
 use serde::de::DeserializeOwned;
+use serde::Serialize;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -24,8 +25,10 @@ impl Deadline {
     pub const LONG_POLL: Deadline = Deadline(Duration::from_secs(90));
 }
 
-/// How the platform names the error of a database without room.
-const SQLITE_FULL: &str = "SQLITE_FULL";
+/// Whether the platform means by this error that a database has no room.
+pub fn says_full(error: &impl std::fmt::Debug) -> bool {
+    format!("{error:?}").contains("SQLITE_FULL")
+}
 
 /// The wall clock, in milliseconds since the Unix epoch.
 pub fn now_ms() -> u64 {
@@ -52,8 +55,7 @@ pub async fn fetch_in_time(
         Either::Left((Ok(response), _)) => Ok(response),
         Either::Left((Err(error), _)) => {
             // A commit that finds no room fails when the object's code is long done.
-            let full = format!("{error:?}").contains(SQLITE_FULL);
-            let told = match full {
+            let told = match says_full(&error) {
                 true => ApiError::StorageFull,
                 false => ApiError::Unreachable,
             };
@@ -136,6 +138,15 @@ pub fn query(request: &Request) -> String {
     let url = url.split_once('#').map_or(url.as_str(), |(url, _)| url);
     let query = url.split_once('?').map(|(_, query)| query);
     query.unwrap_or_default().to_owned()
+}
+
+/// An answer to another object, which reads it with [`read_json`].
+pub fn internal_answer(value: &impl Serialize) -> Result<Answer, ApiError> {
+    Ok(Answer {
+        status: 200,
+        headers: Vec::new(),
+        body: serde_json::to_vec(value).map_err(failed)?,
+    })
 }
 
 /// Reads another object's answer.

@@ -4,9 +4,9 @@ use super::alarm::Alarm;
 use super::internal::{self, Channel, Configuration, EventSend, Handover, Resolved};
 use super::line::{Line, ANSWER_WITHIN_MS};
 use super::platform::{
-    answer_response, body_cut_off, counts_rows, failed, fetch_in_time, internal_request,
-    json_bodies, log, now_ms, queue_names, random_bytes, read_json, ready_again, stub, told,
-    Deadline, DIRECTORY, QUEUE,
+    answer_response, body_cut_off, counts_rows, failed, fetch_in_time, internal_answer,
+    internal_request, json_bodies, log, now_ms, queue_names, random_bytes, read_json, ready_again,
+    stub, told, Deadline, DIRECTORY, QUEUE,
 };
 use super::poll::{answer_when_there, answer_with, Found, Wish};
 use super::report::Report;
@@ -192,9 +192,9 @@ impl Host {
                 return self.pull(messages::pull::parse_pull(body)?)
             }
             QueueRoute::Messages(to) => self.messages(to, key, body).await,
-            QueueRoute::Metrics => self.operate(Plane::Control, |queue, sql, _| {
-                let metrics = queue.metrics(sql)?;
-                Ok::<_, SqlError>(queues::encode_metrics(&metrics, queue.states(sql)?))
+            QueueRoute::Metrics => self.operate(Plane::Control, |queue, sql, now_ms| {
+                let states = queue.states(sql, now_ms)?;
+                Ok::<_, SqlError>(queues::encode_metrics(&queue.metrics(sql)?, states))
             }),
             QueueRoute::History => self.operate(Plane::Control, |queue, sql, now_ms| {
                 let minutes = queue.history(sql, now_ms)?;
@@ -533,17 +533,12 @@ impl Host {
 
     /// Refuses a destination that isn't there.
     async fn find_destination(&self, name: &str) -> Result<(), ApiError> {
-        let own_name = self.state.id().name().unwrap_or_default();
-        let (account_id, _) =
-            internal::parse_queue_object_name(&own_name).ok_or(ApiError::Internal)?;
-        let directory = stub(&self.env, DIRECTORY, account_id)?;
         let wanted = Channel {
             name: name.to_owned(),
             make: false,
         };
         let body = serde_json::to_vec(&wanted).map_err(failed)?;
-        let request = internal_request(internal::RESOLVE_CHANNEL, &body)?;
-        let answer = fetch_in_time(&directory, request, Deadline::PROMPT).await?;
+        let answer = self.ask_directory(internal::RESOLVE_CHANNEL, &body).await?;
         match answer.status_code() {
             200 => Ok(()),
             404 => Err(ApiError::DestinationNotFound),
@@ -554,15 +549,11 @@ impl Host {
     /// Says how the queue stands.
     fn state(&self) -> Result<Answer, ApiError> {
         let state = self.operate(Plane::Control, |queue, sql, now_ms| {
-            queue.now_ms(now_ms);
             self.report.was_asked(queue.writes());
-            Ok::<_, SqlError>(QueueState::of(queue.states(sql)?, &queue.metrics(sql)?))
+            let states = queue.states(sql, now_ms)?;
+            Ok::<_, SqlError>(QueueState::of(states, &queue.metrics(sql)?))
         })?;
-        Ok(Answer {
-            status: 200,
-            headers: Vec::new(),
-            body: serde_json::to_vec(&state).map_err(failed)?,
-        })
+        internal_answer(&state)
     }
 
     /// Tells the directory, once until it asks, that the queue has done something.
@@ -581,13 +572,24 @@ impl Host {
     }
 
     async fn tell_directory(&self) -> Result<(), ApiError> {
+        let (_, queue_id) = self.ids()?;
+        self.ask_directory(internal::CHANGED, queue_id.as_bytes())
+            .await?;
+        Ok(())
+    }
+
+    /// The account and the queue that this object is for.
+    fn ids(&self) -> Result<(String, String), ApiError> {
         let name = self.state.id().name().unwrap_or_default();
         let (account_id, queue_id) =
             internal::parse_queue_object_name(&name).ok_or(ApiError::Internal)?;
-        let directory = stub(&self.env, DIRECTORY, account_id)?;
-        let request = internal_request(internal::CHANGED, queue_id.as_bytes())?;
-        fetch_in_time(&directory, request, Deadline::PROMPT).await?;
-        Ok(())
+        Ok((account_id.to_owned(), queue_id.to_owned()))
+    }
+
+    async fn ask_directory(&self, path: &str, body: &[u8]) -> Result<Response, ApiError> {
+        let (account_id, _) = self.ids()?;
+        let directory = stub(&self.env, DIRECTORY, &account_id)?;
+        fetch_in_time(&directory, internal_request(path, body)?, Deadline::PROMPT).await
     }
 
     /// Sees to it that the alarm fires in time for what happens next by itself.
@@ -634,19 +636,17 @@ impl Host {
         let Some(transfer) = transfer else {
             return Ok(false);
         };
-        let name = self.state.id().name().unwrap_or_default();
-        let (account_id, queue_id) =
-            internal::parse_queue_object_name(&name).ok_or(ApiError::Internal)?;
-        let directory = stub(&self.env, DIRECTORY, account_id)?;
-        let request = internal_request(internal::RESOLVE, transfer.destination.as_bytes())?;
-        let mut found = fetch_in_time(&directory, request, Deadline::PROMPT).await?;
+        let mut found = self
+            .ask_directory(internal::RESOLVE, transfer.destination.as_bytes())
+            .await?;
         let resolved: Resolved = read_json(&mut found).await?;
 
-        let object_name = internal::queue_object_name(account_id, &resolved.queue_id);
+        let (account_id, queue_id) = self.ids()?;
+        let object_name = internal::queue_object_name(&account_id, &resolved.queue_id);
         let destination = stub(&self.env, QUEUE, &object_name)?;
         let number = transfer.number;
         let handover = Handover {
-            source: queue_id.to_owned(),
+            source: queue_id,
             number,
             messages: transfer.messages,
         };

@@ -1,5 +1,6 @@
 //! A Durable Object's SQLite as the queue's [`Sql`], and the transaction around an operation.
 
+use super::platform::says_full;
 use crate::queue::{Flow, Row, Sql, SqlError, Value};
 use js_sys::{Array, ArrayBuffer, IteratorNext, Uint8Array};
 use std::cell::Cell;
@@ -165,9 +166,8 @@ fn value_row(columns: &Array) -> Result<Row, SqlError> {
 }
 
 fn refused(error: JsValue) -> SqlError {
-    let why = format!("{error:?}");
-    match why.contains("SQLITE_FULL") {
+    match says_full(&error) {
         true => SqlError::Full,
-        false => SqlError::Refused(why),
+        false => SqlError::Refused(format!("{error:?}")),
     }
 }

@@ -1,8 +1,7 @@
 //! The states of an account's queues as Prometheus reads them (text format 0.0.4), names and units by
 //! its conventions.
 
-use super::{Known, QueueState};
-use crate::queue::ledger::Counters;
+use super::Known;
 use crate::wire::Answer;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -28,7 +27,7 @@ macro_rules! counter {
             name: concat!("pullq_queue_", $name, "_total"),
             kind: COUNTER,
             help: $help,
-            samples: &[("", |known, _| number(counters(known).$field))],
+            samples: &[("", |known, _| number(known.state.counters.$field))],
         }
     };
 }
@@ -150,11 +149,6 @@ pub fn answer(account: &str, known: &[Known], now_ms: u64) -> Answer {
         headers: vec![("content-type", CONTENT_TYPE.into())],
         body: text.into_bytes(),
     }
-}
-
-fn counters(known: &Known) -> &Counters {
-    let QueueState { counters, .. } = &known.state;
-    counters
 }
 
 /// Prometheus' values are doubles; ours stay below 2^53.

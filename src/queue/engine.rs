@@ -268,8 +268,8 @@ impl Queue {
     }
 
     /// In which state the queue's messages are.
-    pub fn states(&self, sql: &impl Sql) -> Result<States, SqlError> {
-        let now_ms = self.clock.now_ms();
+    pub fn states(&mut self, sql: &impl Sql, wall_ms: u64) -> Result<States, SqlError> {
+        let now_ms = self.clock.advance(wall_ms);
         let (out, given_back) = self.holds.taken_and_delayed(now_ms);
         let unready = match self.due.maturity_ms {
             u64::MAX => None,

@@ -11,7 +11,7 @@ use super::holds::{decode_entries, encode_entries, Entry, Kind, Why};
 use super::ledger::Slot;
 use super::limits;
 use super::pull::{portion_length, read_entries};
-use super::record::{Record, Records};
+use super::record::{Death, Records};
 use super::sql::{Flow, Row, Sql, SqlError, Value};
 use super::sweep::in_transfers;
 use std::collections::BTreeMap;
@@ -102,9 +102,9 @@ struct Portion {
 
 impl Portion {
     /// Takes a message that nobody has, unless it has nowhere to go.
-    fn take(&mut self, own: &str, redrive: &Redrive, record: &Record, entry: Entry) {
+    fn take(&mut self, own: &str, redrive: &Redrive, death: Option<&Death>, entry: Entry) {
         let destination = redrive.destination.as_deref().or_else(|| {
-            let death = record.death.as_ref()?;
+            let death = death?;
             (death.queue_name != own).then_some(death.queue_name.as_str())
         });
         match destination {
@@ -139,23 +139,23 @@ impl Queue {
         if request.destination.as_deref() == Some(self.config.queue_name.as_str()) {
             return Err(RedriveError::OwnDestination);
         }
-        let refs = request.refs.as_deref();
-        let chosen = refs.map(|refs| self.places_of(refs));
-        let to_move = match &chosen {
-            Some(chosen) => chosen.len() as u64,
-            None => self.states(sql)?.waiting,
+        let (chosen, to_move, skipped) = match &request.refs {
+            Some(refs) => {
+                let chosen = self.places_of(refs);
+                // What was named twice counts as one that isn't there.
+                let unknown = refs.len().saturating_sub(chosen.len()) as u64;
+                let to_move = chosen.len() as u64;
+                (Some(chosen), to_move, unknown)
+            }
+            None => (None, self.states(sql, wall_ms)?.waiting, 0),
         };
-        let unknown = refs.map_or(0, |refs| refs.len() as u64).saturating_sub(
-            // What was named twice counts as one that isn't there.
-            chosen.as_ref().map_or(0, |chosen| chosen.len() as u64),
-        );
         let redrive = Redrive {
             state: RedriveState::Running,
             destination: request.destination,
             messages_per_second: request.messages_per_second,
             to_move,
             redriven_before: self.ledger.counters.redriven,
-            skipped: unknown,
+            skipped,
             started_ms: now_ms,
             ended_ms: None,
             next_ms: now_ms,
@@ -163,17 +163,18 @@ impl Queue {
             end_block: self.ledger.last_block.saturating_add(1),
             chosen,
         };
+        let status = self.status_of(&redrive);
         self.write_redrive(sql, redrive)?;
-        self.redrive()
-            .ok_or(RedriveError::Storage(SqlError::Corrupt(
-                "a redrive that was just begun",
-            )))
+        Ok(status)
     }
 
     /// The latest redrive; `None` where there was none.
     pub fn redrive(&self) -> Option<RedriveStatus> {
-        let redrive = self.redrive.as_ref()?;
-        Some(RedriveStatus {
+        self.redrive.as_ref().map(|redrive| self.status_of(redrive))
+    }
+
+    fn status_of(&self, redrive: &Redrive) -> RedriveStatus {
+        RedriveStatus {
             state: redrive.state,
             destination: redrive.destination.clone(),
             messages_per_second: redrive.messages_per_second,
@@ -186,7 +187,7 @@ impl Queue {
             skipped: redrive.skipped,
             started_ms: redrive.started_ms,
             ended_ms: redrive.ended_ms,
-        })
+        }
     }
 
     /// Ends a redrive early; one that has ended stays as it is.
@@ -345,6 +346,7 @@ impl Queue {
         let count = row.integer(1)?;
         let done = Bitmap(row.take_blob(2)?);
         let payload = row.take_blob(3)?;
+        let own = &self.config.queue_name;
         let mut records = Records::of(&payload);
         let first = if block == portion.at.block {
             portion.at.index
@@ -366,7 +368,7 @@ impl Queue {
                         attempts,
                         size: u32::try_from(record.size).unwrap_or(u32::MAX),
                     };
-                    portion.take(&self.config.queue_name, redrive, &record, entry);
+                    portion.take(own, redrive, record.death.as_ref(), entry);
                 }
                 None => portion.skip(),
             }
@@ -415,15 +417,9 @@ impl Queue {
             })
             .collect();
         portion.skipped = (looked_at.len() as u64).saturating_sub(free.len() as u64);
+        let own = &self.config.queue_name;
         for (found, entry) in read_entries(sql, &free)?.into_iter().zip(free) {
-            let record = Record {
-                id: found.id,
-                form: found.form,
-                size: found.size,
-                death: found.death,
-                content: &found.content,
-            };
-            portion.take(&self.config.queue_name, redrive, &record, entry);
+            portion.take(own, redrive, found.death.as_ref(), entry);
         }
         Ok(portion)
     }

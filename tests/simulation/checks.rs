@@ -76,8 +76,9 @@ pub fn nothing_is_due(host: &Host) -> Result<(), Broken> {
 }
 
 /// What the queue says about itself.
-pub fn metrics(host: &Host) -> Result<(), Broken> {
-    let Some(queue) = &host.queue else {
+pub fn metrics(host: &mut Host) -> Result<(), Broken> {
+    let wall_ms = host.last_wall_ms();
+    let Some(queue) = &mut host.queue else {
         return Ok(());
     };
     let said = queue.metrics(&host.sql).map_err(storage_failed)?;
@@ -105,7 +106,7 @@ pub fn metrics(host: &Host) -> Result<(), Broken> {
         said.oldest_message_ms,
         model.oldest_sent_ms()
     );
-    let states = queue.states(&host.sql).map_err(storage_failed)?;
+    let states = queue.states(&host.sql, wall_ms).map_err(storage_failed)?;
     ensure!(
         (states.waiting, states.out, states.delayed) == model.states(host.now_ms),
         RECOUNT,
@@ -259,7 +260,7 @@ pub fn tidy(host: &Host) -> Result<(), Broken> {
 }
 
 /// A queue from which everything was taken has nothing left.
-pub fn drained(host: &Host) -> Result<(), Broken> {
+pub fn drained(host: &mut Host) -> Result<(), Broken> {
     metrics(host)?;
     tables(host)?;
     let recount = host.model.recount();

@@ -179,7 +179,7 @@ impl World {
         }
         checks::at_a_glance(&mut self.hosts[host])?;
         if self.figures.operations.is_multiple_of(4) {
-            checks::metrics(&self.hosts[host])?;
+            checks::metrics(&mut self.hosts[host])?;
         }
         if self.figures.operations.is_multiple_of(DEEP_CHECK_EVERY) {
             checks::deep(&mut self.hosts[host])?;
@@ -284,7 +284,7 @@ impl World {
         if self.hosts[host].wake(self.wall_ms, failure)? {
             self.line.push_str(" (opened)");
             checks::at_a_glance(&mut self.hosts[host])?;
-            checks::metrics(&self.hosts[host])?;
+            checks::metrics(&mut self.hosts[host])?;
         }
         Ok(())
     }
@@ -495,7 +495,7 @@ impl World {
         let line = std::mem::take(&mut self.line);
         self.history.add(line);
         checks::at_a_glance(&mut self.hosts[host])?;
-        checks::metrics(&self.hosts[host])
+        checks::metrics(&mut self.hosts[host])
     }
 
     /// Once more after the idempotency window, when nothing is remembered any more.
@@ -508,7 +508,7 @@ impl World {
             self.tick(host)?;
             checks::deep(&mut self.hosts[host])?;
             checks::tidy(&self.hosts[host])?;
-            checks::drained(&self.hosts[host])?;
+            checks::drained(&mut self.hosts[host])?;
         }
         Ok(())
     }

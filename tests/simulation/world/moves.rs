@@ -53,7 +53,7 @@ impl World {
                 host.model.redrive_stopped(host.now_ms);
                 self.line.push_str(" stopped");
             }
-            return checks::metrics(&self.hosts[host]);
+            return checks::metrics(&mut self.hosts[host]);
         }
         let (refs, chosen) = match self.rng.chance(400) {
             true => {
